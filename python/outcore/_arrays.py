@@ -44,7 +44,7 @@ def gathered(
 
 def _check(size_bytes: int, limit_bytes: int) -> None:
     if size_bytes > limit_bytes:
-        cause = f"more than the {bytes_text(limit_bytes)} of memory allowed are wanted in one array"
+        cause = f"an array of all items takes more than the {bytes_text(limit_bytes)} of memory allowed"
         hint = "take batches (for batch in dataset), write() a .npy file and map it, or allow more memory="
         raise too_large("make array", cause, hint)
 

@@ -338,8 +338,8 @@ class Dataset(Lazy):
         if isinstance(f, (str, Column)):
             return self.map(f).reduce(op, progress=progress)
         if isinstance(op, str):
-            hint = "give a function of two values; or map(f).reduce(op) for a number of each item"
-            raise usage("map_reduce", f"values of Python's cannot be folded with `{op}`", hint)
+            hint = "give a function of two values as op; or use map(f).reduce(op), if f computes a number for each item"
+            raise usage("map_reduce", f"`{op}` cannot fold values that a function returns", hint)
         return self.reduce(op, of_batch=f, progress=progress)
 
     def head(self, k: SupportsIndex = 10) -> _Array:
@@ -485,7 +485,7 @@ class Dataset(Lazy):
 
         at = numpy.asarray(positions)
         if at.size and (at.dtype.kind not in "ui" or at.min() < 0):
-            raise usage("gather", "a position that is negative or not a whole number", "give integers from 0")
+            raise usage("gather", "a position is negative or not a whole number", "give integers from 0")
         with telling(None, ("gather",)) as tell:
             data = _outcore.gather(self._request, at.astype(numpy.uint64).tobytes(), tell)
         return numpy.frombuffer(data, self._dtype)
@@ -514,9 +514,9 @@ class Dataset(Lazy):
             with numpy.errstate(invalid="ignore"):
                 keys = numpy.ascontiguousarray(given, self._dtype)
         except (OverflowError, TypeError, ValueError) as error:
-            raise usage("look up keys", str(error), f"give numbers that {self._dtype} holds") from None
+            raise usage("look up keys", str(error), f"give numbers that fit in {self._dtype}") from None
         if given.dtype.kind in "uifb" and keys.dtype.kind in "uif" and not is_same(given, keys):
-            raise usage("look up keys", f"a value that {keys.dtype} does not hold", "convert it")
+            raise usage("look up keys", f"a value does not fit in {keys.dtype}", "convert it")
         path = None if index is None else os.path.abspath(os.fspath(index))
         with telling(None, ("look up",)) as tell:
             data = _outcore.search_sorted(self._request, keys.tobytes(), side == "right", path, tell)

@@ -52,11 +52,11 @@ class KMeans:
         >>> model.cluster_centers_, model.inertia_
 
     Args:
-        n_clusters: Clusters.
+        n_clusters: Number of clusters.
         init: `"k-means++"` (on a sample), `"k-means||"` (on all vectors, by three passes), `"random"`, or
             an array or file of centroids to start from.
-        n_init: Runs from different starts; the one with the least inertia is kept.
-        max_iter: The largest number of iterations.
+        n_init: Number of runs from different starts; the run with the least inertia is kept.
+        max_iter: Maximum number of iterations.
         tol: The run ends when the squared moves of all centroids sum to at most this fraction of
             the mean variance of the columns.
         random_state: Seed of the starts; with `None`, the result is also the same each time.
@@ -68,12 +68,12 @@ class KMeans:
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
-        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
+        volume: The drives file of a volume, so that files may be its datasets (`"@name"`); by default the file that `OUTCORE_VOLUME` names.
 
     Attributes:
         cluster_centers_: Centroids, an array of `float64`.
         inertia_: The sum of the squared distances of all vectors to their centroids.
-        n_iter_: Iterations.
+        n_iter_: Number of iterations.
         labels_: The cluster of each vector; the first access takes a pass over the base.
     """
 
@@ -298,10 +298,10 @@ class MiniBatchKMeans(KMeans):
     were assigned to them so far. `fit` reads the file once at the end, for the inertia.
 
     Args:
-        n_clusters: Clusters.
+        n_clusters: Number of clusters.
         init, n_init: As in `KMeans`.
         max_iter: All batches together have at most this many times the rows of the file.
-        batch_size: Rows of a batch; at most those of the file.
+        batch_size: Number of rows in a batch; at most the number of rows in the file.
         tol: As in `KMeans`, for the moves of one batch; by default it does not end the run.
         max_no_improvement: The run ends when this many batches in a row have not improved the smoothed
             distance; `None` for never.
@@ -314,7 +314,7 @@ class MiniBatchKMeans(KMeans):
         counts_: Rows that were assigned to each centroid so far; after `fit`, the rows of each
             cluster.
         inertia_: As in `KMeans`; after `partial_fit`, that of the last batch before centroids moved.
-        n_steps_: Batches.
+        n_steps_: Number of batches.
         n_iter_: The number of drawn rows over the number of rows in the file, rounded up.
         labels_: As in `KMeans`; after `partial_fit`, those of the last batch.
     """

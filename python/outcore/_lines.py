@@ -61,7 +61,7 @@ class Lines(Lazy):
             key: Keys as for `-k` of GNU sort, the most significant first: `"2,2n"`.
             separator: The byte between fields, as for `-t`; without it, fields begin with spaces or
                 tabs.
-            order: Letters of GNU sort for lines and keys without their own: `"n"`, `"V"`.
+            order: Letters of GNU sort for lines, and for keys without letters: `"n"`, `"V"`.
             by: For JSON lines, paths of fields: `".user.id"`, or `".price:desc"` for the largest
                 first. With `csv`, names of columns or their numbers from 1; letters after a colon
                 set the comparison (`"price:nr"`). Both take `asc`, `desc`, `nulls-first` and
@@ -76,7 +76,7 @@ class Lines(Lazy):
                 methods issue a warning with it.
             descending: Largest first.
             stable: Equal keys keep the order of the input.
-            unique: The first line of each key.
+            unique: Keep only the first line of each key.
         """
         given = dict(locals())
         self._check_columns(given)
@@ -109,7 +109,7 @@ class Lines(Lazy):
         It must be the first step; its options are those of `sort`."""
         given = dict(locals())
         if self._request["steps"]:
-            raise usage("merge", "a step before it", "merge files as they are, or sort")
+            raise usage("merge", "a merge must be the first step", "merge files as they are, or sort")
         self._check_columns(given)
         return Lines(self._with(_sort_step(given, merges=True)))
 
@@ -167,7 +167,7 @@ class Lines(Lazy):
             >>> log.shuffle(seed=1).split("part-{part}.txt.zst", parts=8)
         """
         if (parts is None) == (lines is None):
-            raise usage("split", "not one of parts and lines", "give one of the two")
+            raise usage("split", "parts and lines are both given, or neither is", "give one of the two")
         name = os.fsdecode(pattern)
         number = None if parts is None else whole("parts", parts)
         each = 1 if lines is None else whole("lines", lines)
@@ -310,10 +310,10 @@ class Lines(Lazy):
         if rows is None:
             return None
         if self._request["steps"]:
-            raise usage(job, "a step before it, which took the header for a line", "write it first")
+            raise usage(job, "an earlier step took the header for a line", "write its result to a file first")
         if self._request["terminator"] != ord("\n"):
             raise usage(
-                job, "records of CSV end with newlines", "open it without zero_terminated"
+                job, "records of CSV end with newlines", "open the files without zero_terminated"
             )
         return rows
 
@@ -341,7 +341,7 @@ def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRow
         raise usage(job, "the separator is not one byte", "give one character of ASCII")
     if not arguments.truth("csv", csv):
         if separator is not None or not header:
-            raise usage(job, "a separator or no header, but not csv", "give csv=True as well")
+            raise usage(job, "separator and header are for CSV, but csv is not True", "give csv=True as well")
         return None
     return (None if separator is None else os.fsencode(separator)[0], arguments.truth("header", header))
 

@@ -173,7 +173,7 @@ def tabulate(
         >>> outcore.tabulate(10**9, "hash(x) % 100").write("random.bin")
 
     Args:
-        count: How many.
+        count: The number of values.
         f: An expression over `outcore.x`, as in `Dataset.map`.
         memory, threads, drives, io, scratch_limit, volume: As in `open`.
     """

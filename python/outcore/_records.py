@@ -110,5 +110,5 @@ def _describe(dtype: Any) -> tuple[str, list[int]]:
     except UsageError:
         raise
     except (TypeError, ValueError) as error:
-        hint = "give a dtype of numbers, fixed-size strings or such fields in the record's order"
+        hint = "give a dtype of numbers or fixed-size strings, or of fields with such types in the record's order"
         raise usage(_READ, str(error), hint) from error

@@ -136,7 +136,7 @@ class Shuffled:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
-                raise usage("read shuffled", f"a step of {step}", "take every record, then choose")
+                raise usage("read shuffled", f"a step of {step}", "take all records, then choose some of them")
             return self.read(start, max(stop - start, 0))
         place = operator.index(index)
         place = place + len(self) if place < 0 else place
@@ -256,7 +256,7 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         return self._reader.submit(self._source._read_round, start, count)
 
     def close(self) -> None:
-        """Ends the reading ahead; the iterator ends."""
+        """Stops reading ahead; the iterator ends."""
         self._held, self._coming, self._asked = None, None, self._end
         if self._reader is not None:
             self._reader.shutdown(wait=False, cancel_futures=True)

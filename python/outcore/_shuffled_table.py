@@ -242,10 +242,10 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except pyarrow.ArrowNotImplementedError as error:
-        hint = f"write it again with what it reads: outcore convert {path} -o new.parquet"
+        hint = f"write the file in a form that pyarrow reads: outcore convert {path} -o new.parquet"
         raise usage(_READ, f"pyarrow cannot read {path}: {error}", hint) from error
     except pyarrow.ArrowInvalid as error:
-        hint = "name Parquet files; write this one again if it is one"
+        hint = "name Parquet files; if this is one, write it again"
         raise failed(_READ, "corrupt", str(error), path, hint=hint) from error
     except OSError as error:
         if error.errno is None:

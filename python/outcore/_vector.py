@@ -150,7 +150,7 @@ def knn(
         memory: Memory to use, as `"2GiB"` or bytes; by default half of what is free.
         threads: Compute threads; by default all processors.
         io: `"auto"`, `"direct"` (past the page cache) or `"buffered"`.
-        volume: The drives file of a volume, of which files may be datasets (`"@name"`); by default that of `OUTCORE_VOLUME`.
+        volume: The drives file of a volume, so that files may be its datasets (`"@name"`); by default the file that `OUTCORE_VOLUME` names.
         progress: `True` for a bar, or a function that is called with a `Progress`.
 
     Returns:
@@ -349,7 +349,7 @@ def pairs(
 
     Args:
         base: As in `knn`.
-        min_cos: The least cosine of a pair.
+        min_cos: The minimum cosine of a pair.
         max_l2: The largest squared Euclidean distance of a pair.
         max_hamming: The largest number of bits in which a pair differs, for packed bits. Give one
             of the three.

@@ -101,7 +101,7 @@ class View(SortedView):
         the positions for many keys.
 
         A key of several numbers or strings is a tuple of them. Many keys are a list of keys, or an
-        array: of whole records, of which only the keys count, or of numbers if the records are
+        array: of whole records, of which only the keys are compared, or of numbers if the records are
         numbers. They are looked up together, with many reads in flight.
 
         Args:
@@ -126,7 +126,7 @@ class View(SortedView):
             raise usage("search view", f"an array of shape {key.shape}", f"give rows of {columns}")
         array = key.astype(self.dtype, order="C")
         if is_plain and not is_same(key, array):
-            raise usage("search view", f"a value that {array.dtype} does not hold", "convert it")
+            raise usage("search view", f"a value does not fit in {array.dtype}", "convert it")
         size, data = self._info["record_bytes"], array.tobytes()
         records = [data[at : at + size] for at in range(0, len(data), size)]
         shape = key.shape if columns is None else key.shape[:-1]

@@ -89,7 +89,7 @@ class Words:
             if option.method == "path" and isinstance(value, int):
                 cause = f"{keyword}={value!r} is not the name of a file"
                 raise usage("read arguments", cause, _NUMBERS.get(name, "give a name, as in dst=\"out.bin\"")) from None
-            cause = f"{keyword}={value!r} is of the type {kind}, which it cannot be ({error})"
+            cause = f"{keyword}={value!r} has the type {kind}, which {keyword} does not take ({error})"
             raise usage("read arguments", cause, "see help() of the function") from None
 
     def operands(self, paths: Paths) -> None:
@@ -129,7 +129,7 @@ class Words:
         """Letters of GNU sort, each an option of its own."""
         for letter in letters:
             if letter not in _LETTERS:
-                hint = f"use those of GNU sort: {_LETTERS}"
+                hint = f"use the letters of GNU sort: {_LETTERS}"
                 raise usage("read arguments", f"`{letter}` is not a letter of an {option.strip('-')}", hint)
             self.options.append("--human-numeric-sort" if letter == "h" else f"-{letter}")
 

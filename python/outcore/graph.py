@@ -205,7 +205,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the component of each vertex, ignoring the directions of edges."""
+        """For each vertex, the smallest vertex in its component; the directions of edges do not matter."""
         return self._values("cc", dst=dst, resume=resume, force=force, progress=progress)
 
     def bfs(
@@ -283,7 +283,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex. Each vertex takes the label that
+        """For each vertex, the smallest vertex in its community. Each vertex takes the label that
         most of its neighbours have, until no label changes or `max_iter` rounds are over."""
         return self._values(
             "lp", rounds=max_iter, dst=dst, resume=resume, force=force, progress=progress
@@ -300,7 +300,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the community of each vertex, by Louvain's method, for undirected
+        """For each vertex, the smallest vertex in its community, by Louvain's method, for undirected
         graphs, with weights if there are any. A `resolution` above 1 makes smaller communities."""
         return self._values(
             "louvain",
@@ -353,7 +353,7 @@ class Graph:
         force: bool = False,
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.uint32]:
-        """The smallest vertex of the strongly connected component of each vertex."""
+        """For each vertex, the smallest vertex in its strongly connected component."""
         return self._values("scc", dst=dst, resume=resume, force=force, progress=progress)
 
     def triangles(
@@ -377,7 +377,8 @@ class Graph:
         progress: Watcher | bool | None = None,
     ) -> npt.NDArray[np.float64]:
         """The smallest sum of weights on a path to each vertex from `source`, or from the nearest of
-        several sources; infinity if there is no path. Edges without weights count 1."""
+        several sources; infinity if there is no path. An edge without a weight has
+        the length 1."""
         return self._values(
             "sssp", vertices=self._starts(source), dst=dst, resume=resume, force=force, progress=progress
         )
@@ -524,12 +525,12 @@ def convert(
             `.mtx`, `.sg`, `.wsg`, `.npz` of SciPy, or tables (Parquet, Arrow).
         path: The directory of the new graph, or `"@name"` for a dataset on all drives of a volume.
         dtype: The files hold pairs of numbers of this type, `"u32"` or `"u64"`, little endian.
-        format: The format, if the names do not tell it: `"text"`, `"csv"`, `"mtx"`, `"sg"`,
+        format: The format, if file names do not identify it: `"text"`, `"csv"`, `"mtx"`, `"sg"`,
             `"wsg"`, `"graph500"`, `"npz"`.
         undirected: Edges have no direction.
         weights: Edges have weights; the name of their column for CSV and tables.
-        weight_type: How weights are stored: `"f32"`, `"f64"` or `"i64"`; by default as the files
-            have them, those of text as `"f64"`. A weight that does not fit is an error, except that
+        weight_type: The type of stored weights: `"f32"`, `"f64"` or `"i64"`; by default the type in
+            the files, and `"f64"` for text. A weight that does not fit is an error, except that
             `"f32"` rounds.
         bipartite: Rows and columns of a matrix (`.mtx`, `.npz`) are different vertices, and rows
             get the first numbers; without it, a matrix must be square.
@@ -615,7 +616,7 @@ def from_scipy(
             f"the matrix has {counted(rows, 'row')} and {counted(columns, 'column')}: "
             "row i and column i are not the same vertex"
         )
-        raise usage("convert edges", cause, "with bipartite=True, rows and columns are different vertices")
+        raise usage("convert edges", cause, "pass bipartite=True if rows and columns are different vertices")
     names = [("source", "<u4"), ("target", "<u4")]
     stored = _weights_of(entries.data, weight_type) if weights else None
     if stored is not None:

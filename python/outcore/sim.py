@@ -214,9 +214,9 @@ class Simulator:
         """Runs a workload; by default random reads of 4 KiB.
 
         `workload` is a file (TOML, or MQSim's XML), or the settings of a flow (`{"read": 0.7,
-        "size": "16KiB", "depth": 32}`), or a list of such. `trace` is a block trace instead, at its
+        "size": "16KiB", "depth": 32}`), or a list of such settings. `trace` is a block trace instead, at its
         own times, or with `depth` requests in flight. A request beyond the drive is an error,
-        unless `fit` is `"wrap"` or `"scale"`. `time_unit` is the unit of its times if that is not
+        unless `fit` is `"wrap"` or `"scale"`. `time_unit` is the unit of the times of the trace if it is not
         the unit of the format, such as `"ms"`. With `requests=False` only the summary
         is kept; otherwise a run keeps 80 bytes per request.
         """

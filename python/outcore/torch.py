@@ -263,7 +263,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
             return
         if share is not None and workers > 1:
             cause = f"the state is that of one worker of {workers}"
-            raise usage(_STATE, cause, "give it to the StatefulDataLoader that it is from")
+            raise usage(_STATE, cause, "give the state to the StatefulDataLoader that returned it")
         self._go_to(int(state["epoch"]), batches, workers)
         self._shared[_WORKERS] = 0
 
@@ -336,7 +336,7 @@ def _epoch(number: SupportsIndex) -> int:
 
 
 def _unlike(name: str, of_state: Any, here: Any) -> UsageError:
-    cause = f"the state is of {name}={of_state}, and here it is {here}"
+    cause = f"the state has {name}={of_state}, but this dataset has {here}"
     return usage(_STATE, cause, "open the dataset as it was then, or start an epoch")
 
 
@@ -346,7 +346,7 @@ def _workers(count: int) -> str:
 
 def _given(rank: int | None, world_size: int | None) -> tuple[int, int] | None:
     if (rank is None) != (world_size is None):
-        raise usage("shard data", "a rank or a world size alone", "give both, or neither")
+        raise usage("shard data", "only one of rank and world_size is given", "give both, or neither")
     return None if rank is None or world_size is None else (rank, world_size)
 
 

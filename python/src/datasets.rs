@@ -72,7 +72,7 @@ impl Datasets {
         let read: Vec<&mut PathBuf> = read.into_iter().collect();
         for path in read.iter().filter(|_| how.is_in_place) {
             if datasets.begin(resources, path, run)?.is_some() {
-                let hint = "write another dataset; with --force one is replaced";
+                let hint = "write another dataset; --force replaces an existing one";
                 return Err(sealed_error(path).hint(hint));
             }
         }

@@ -68,7 +68,9 @@ impl Order {
         start: u64,
         count: u64,
     ) -> PyResult<Bound<'py, PyByteArray>> {
-        let shuffled = self.shuffled.get("the order", "open it again in the child");
+        let shuffled = self
+            .shuffled
+            .get("the order", "open the files again in the child");
         let shuffled = shuffled.map_err(|error| errors::raise(py, &error))?;
         let shuffled = Arc::clone(shuffled);
         let bytes = run::watch(py, None, move |run| {

@@ -124,7 +124,9 @@ impl GraphSampler {
 impl GraphSampler {
     /// The graph, unless this is a forked child.
     fn here(&self, py: Python<'_>) -> PyResult<Arc<Opened>> {
-        let opened = self.opened.get("the graph", "open it again in the child");
+        let opened = self
+            .opened
+            .get("the graph", "open the graph again in the child");
         opened
             .map(Arc::clone)
             .map_err(|error| errors::raise(py, &error))

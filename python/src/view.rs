@@ -176,7 +176,9 @@ impl View {
 
     /// The view, unless this is a forked child.
     fn here(&self, py: Python<'_>) -> PyResult<&SortedView> {
-        let view = self.view.get("the view", "open it again in the child");
+        let view = self
+            .view
+            .get("the view", "open the view again in the child");
         view.map_err(|error| errors::raise(py, &error))
     }
 }

@@ -418,10 +418,10 @@ def test_values_that_cannot_be_looked_up_are_refused(here: Path) -> None:
     np.save(here / "sorted.npy", np.arange(100, dtype="u4"))
     assert outcore.lookup("sorted.npy", 7).tolist() == 7
     for wrong in ([-1], [2**32], [0.5], [np.nan]):
-        with pytest.raises(outcore.UsageError, match="does not hold"):
+        with pytest.raises(outcore.UsageError, match="does not fit in"):
             outcore.lookup("sorted.npy", wrong)
     for wrong in ([2**70], ["a"], [None]):
-        with pytest.raises(outcore.UsageError, match="give numbers that uint32 holds"):
+        with pytest.raises(outcore.UsageError, match="give numbers that fit in uint32"):
             outcore.lookup("sorted.npy", wrong)
     with pytest.raises(outcore.UsageError, match="side"):
         outcore.lookup("sorted.npy", [1], "both")

@@ -87,7 +87,7 @@ def test_files_in_order_are_merged_and_a_line_out_of_order_is_named(here: Path) 
     assert runs.merge(unique=True).write("each").records == len(set(WORDS))
     assert (here / "each").read_bytes() == b"".join(w + b"\n" for w in sorted(set(WORDS)))
     assert merged.unique().count() == len(set(WORDS))
-    with pytest.raises(outcore.UsageError, match="a step before it"):
+    with pytest.raises(outcore.UsageError, match="a merge must be the first step"):
         runs.sort().merge()
 
     assert outcore.open("each", lines=True).check(unique=True) is None
@@ -418,7 +418,7 @@ def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Pa
     assert twice.write("counted.csv").records == 100
     counted = found("counted.csv")
     assert counted[0] == ["count", *names] and {row[0] for row in counted[1:]} == {"2"}
-    with pytest.raises(outcore.UsageError, match="step before it"):
+    with pytest.raises(outcore.UsageError, match="an earlier step"):
         table.shuffle().sample(3, csv=True)
     with pytest.raises(outcore.UsageError, match="csv"):
         table.head(3, separator=";")

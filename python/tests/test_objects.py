@@ -176,7 +176,7 @@ def test_a_pattern_means_the_objects_that_match_in_the_order_of_their_names(
     outcore.sort(f"s3://{bucket.name}/logs/*.txt", "days.txt")
     assert Path("days.txt").read_text() == "1\n2\n"
     none = run("convert", f"s3://{bucket.name}/logs/*.orc", "-o", "none.csv")
-    assert none.returncode == 2 and "no object has a name like this" in none.stderr
+    assert none.returncode == 2 and "no object matches this pattern" in none.stderr
 
 
 def test_a_result_of_several_parts_is_whole(bucket: Bucket, proxy: Proxy, here: Path) -> None:
@@ -374,7 +374,7 @@ def test_errors_name_the_object_and_the_next_step(
     for name, cause in [
         (f"s3://{bucket.name}/absent.txt", "no such object"),
         ("s3://no-such-bucket-here/x.txt", "no such bucket"),
-        (f"s3://{bucket.name}", "that of a folder"),
+        (f"s3://{bucket.name}", "the name of a folder"),
         ("ftp://host/x.txt", ""),
     ]:
         done = run("sort", name)

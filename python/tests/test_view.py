@@ -206,7 +206,7 @@ def test_many_keys_are_looked_up_at_once(here):
     part = view.split(3)[1]
     bounds = np.searchsorted(ordered, keys.astype("u8")).clip(10_000, 20_000) - 10_000
     assert (part.search(keys) == bounds).all()
-    with pytest.raises(outcore.UsageError, match="does not hold"):
+    with pytest.raises(outcore.UsageError, match="does not fit in"):
         view.search(np.array([-1]))
     with pytest.raises(outcore.UsageError, match="side"):
         view.search(keys, "middle")

@@ -74,7 +74,8 @@ impl Address {
                 .next()
                 .is_some_and(|host| host.contains('@'))
         {
-            let hint = "leave user and password out of the name: it is printed and recorded";
+            let hint =
+                "leave the user and the password out of the name: outcore prints and records names";
             return Err(refuse("the address contains a password", hint));
         }
         let (host, key) = rest.split_once('/').unwrap_or((rest, ""));
@@ -103,10 +104,12 @@ impl Address {
         let refuse = |cause: String| {
             Error::usage(operation, cause)
                 .path(self.path())
-                .hint("name one object, such as s3://bucket/out.txt; as an input, s3://bucket/folder/* names those of a folder")
+                .hint("name one object, such as s3://bucket/out.txt; as an input, s3://bucket/folder/* names all objects of a folder")
         };
         if self.key.is_empty() || self.key.ends_with('/') {
-            return Err(refuse("the name is that of a folder".to_owned()));
+            return Err(refuse(
+                "this is the name of a folder, not of an object".to_owned(),
+            ));
         }
         let key = match self.scheme {
             Scheme::Web => Key::from_url_path(&self.key),

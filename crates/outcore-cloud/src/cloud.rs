@@ -259,8 +259,8 @@ impl Cloud {
                 .hint(hint.to_owned())
         };
         let Ok(wanted) = glob::Pattern::new(&address.key) else {
-            let hint = "in a pattern, * and ? match any letters, and [ab] matches one of some";
-            return Err(refused("it is not a pattern", hint));
+            let hint = "in a pattern, * matches any characters, ? matches one character, and [ab] matches a or b";
+            return Err(refused("the name is not a valid pattern", hint));
         };
         let literal = address.key.split(['*', '?', '[']).next().unwrap_or("");
         let folder = literal.rfind('/').map_or("", |at| &literal[..at]);
@@ -277,7 +277,7 @@ impl Cloud {
         names.sort();
         match names.is_empty() {
             true => Err(refused(
-                "no object has a name like this",
+                "no object matches this pattern",
                 "check the pattern",
             )),
             false => Ok(names

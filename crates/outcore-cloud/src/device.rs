@@ -213,7 +213,7 @@ impl Stores for ObjectDevice {
         match !replace && self.cloud.exists(&address, &location)? {
             true => Err(Error::usage("create output", "the object exists already")
                 .path(object)
-                .hint("allow overwriting with --force, or name another")),
+                .hint("allow overwriting with --force, or name another object")),
             // Reaching the place now is cheaper than failing after the work.
             false if replace => self.cloud.exists(&address, &location).map(|_| ()),
             false => Ok(()),
@@ -254,9 +254,11 @@ impl Stores for ObjectDevice {
 fn writable(operation: &str, path: &Path) -> Result<Address> {
     let address = Address::parse(operation, path)?;
     match address.scheme {
-        Scheme::Web => Err(Error::usage(operation, "web servers are only read")
-            .path(path)
-            .hint("write to s3://, gs:// or az://, or to a drive")),
+        Scheme::Web => Err(
+            Error::usage(operation, "outcore only reads from web servers")
+                .path(path)
+                .hint("write to s3://, gs:// or az://, or to a drive"),
+        ),
         _ => Ok(address),
     }
 }

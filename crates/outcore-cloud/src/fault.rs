@@ -32,13 +32,13 @@ pub(crate) fn explain(operation: &str, address: &Address, error: &StoreError) ->
             Error::new(Kind::Io, operation, "the store denies access")
                 .path(&path)
                 .hint(format!(
-                    "check the credentials ({}) and what they may do there",
+                    "check the credentials ({}) and their permissions in the store",
                     variables_of(address.scheme)
                 ))
         }
         StoreError::NotSupported { .. } => Error::new(Kind::Io, operation, line_of(error))
             .path(&path)
-            .hint("the server must serve ranges of bytes: copy the file to a drive"),
+            .hint("copy the file to a drive: outcore reads only from servers that serve ranges of bytes"),
         _ if is_about_credentials(error) => no_credentials(operation, address),
         _ => failure(operation, error).path(&path),
     }

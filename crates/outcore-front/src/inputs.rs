@@ -433,7 +433,7 @@ fn check_kind(path: &Path, kind: FileType, streams: Streams) -> Result<()> {
 fn refused_stream(path: &Path) -> Error {
     Error::usage(OPEN, "the input is a stream")
         .path(path)
-        .hint("write it to a file, and name that")
+        .hint("write it to a file, and name the file")
 }
 
 fn standard_input() -> Result<Source> {
@@ -442,7 +442,7 @@ fn standard_input() -> Result<Source> {
     let facts = paths::facts(path).map_err(|error| {
         Error::io(OPEN, &error)
             .path(STDIN_NAME)
-            .hint("it may be closed: name a file instead of -")
+            .hint("standard input may be closed: name a file instead of -")
     })?;
     if !facts.is_file() {
         return Ok(Source {

@@ -289,7 +289,7 @@ pub(crate) fn file_at(operation: &str, name: &Path) -> Result<PathBuf> {
         Ok(facts) if facts.is_dir() => refuse("the output is a directory", "name a file in it"),
         Ok(facts) if !facts.is_file() => refuse(
             "the output is not a regular file but a device or socket",
-            "write a file, or use `-o -` and a program that may write there",
+            "write a file, or use `-o -` in a pipe to a program that may write there",
         ),
         _ => file_behind(operation, name),
     }

@@ -156,9 +156,11 @@ fn place_of(name: &Path, request: &RecordingRequest<'_>) -> Result<PathBuf> {
         Some(dir.join(path.file_name()?))
     };
     if written.into_iter().any(|output| at(output) == at(&path)) {
-        return Err(Error::usage(OPERATION, "the trace is the output too")
-            .path(&path)
-            .hint("give the trace another name"));
+        return Err(
+            Error::usage(OPERATION, "the trace has the name of the output")
+                .path(&path)
+                .hint("give the trace another name"),
+        );
     }
     let Ok(facts) = paths::facts(&path) else {
         return Ok(path);

@@ -210,7 +210,9 @@ fn header_of(descr: &str, row_shape: &[u64]) -> Result<NpyHeader> {
         let refused = Error::usage(READ_DTYPE, error.cause());
         match error.next_step() {
             Some(hint) => refused.hint(hint),
-            None => refused.hint("give a dtype of numbers, fixed-size strings or such fields"),
+            None => refused.hint(
+                "give a dtype of numbers or fixed-size strings, or of fields with such types",
+            ),
         }
     })
 }

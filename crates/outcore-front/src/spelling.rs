@@ -428,8 +428,8 @@ mod tests {
                 "read it with schema='a:text'",
             ),
             (
-                "choose one of each, for example x[0], with --map or in the expression",
-                "choose one of each, for example x[0], with map()",
+                "choose one number of each record, for example x[0], with --map or in the expression",
+                "choose one number of each record, for example x[0], with map()",
             ),
             (
                 "choose -k between 1 and the number of rows",

@@ -97,8 +97,8 @@ pub fn sealed_error(name: &Path) -> Error {
 fn directory_error(name: &Path) -> Error {
     let name = name.display();
     Error::usage("open input", format!("{name} is a directory of files")).hint(format!(
-        "name one of its files, as in {name}/FILE, which `outcore volume ls {name}` lists, or take \
-         them all out with `outcore volume get {name} DIR`"
+        "name one file in it, as in {name}/FILE (`outcore volume ls {name}` lists them), or copy \
+         them all to DIR with `outcore volume get {name} DIR`"
     ))
 }
 
@@ -217,7 +217,7 @@ impl Staging {
         if !replace && self.volume.contains(&named.dataset) {
             let cause = format!("@{} already exists", named.dataset);
             return Err(Error::usage("create output", cause)
-                .hint("allow replacing it with --force, or name another"));
+                .hint("allow replacing it with --force, or name another dataset"));
         }
         let path = self.path_for(name, &named)?;
         self.outputs.push((path.clone(), named));

@@ -61,7 +61,7 @@ impl TableEdges {
                 count => format!("--columns names {count} columns for the ends of edges"),
             };
             return Err(Error::usage(READ, cause).hint(
-                "name two with --columns SOURCE,TARGET, and that of weights with --weights",
+                "name two columns with --columns SOURCE,TARGET, and the column of weights with --weights",
             ));
         }
         let columns = PlainColumns::open(job, paths, &names, usize::from(is_weighted))?;

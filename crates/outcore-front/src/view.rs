@@ -31,7 +31,7 @@ pub fn open(job: &Job, dir: &Path) -> Result<SortedView> {
         return Err(
             Error::usage("open view", "a view is a directory, but this is a file")
                 .path(dir)
-                .hint("make a view of it with `outcore view build`, and name that"),
+                .hint("make a view of it with `outcore view build`, and name the view"),
         );
     }
     SortedView::open_with(job, dir, &order_of_view)
@@ -59,7 +59,7 @@ fn order_of_rows(_: &str) -> Result<SharedKey> {
         "open view",
         "it has a table, but this build of outcore does not read tables",
     )
-    .hint("build it with the feature `tables`, which is on by default"))
+    .hint("build outcore with the feature `tables`, which is on by default"))
 }
 
 /// The argument of [`outcore::runs::ViewReader::seek_key`] for the key in `text`.

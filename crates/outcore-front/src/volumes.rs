@@ -122,7 +122,7 @@ impl From<&Manifest> for Moved {
 pub(crate) fn new_dataset(name: &Named, replace: bool) -> Result<NewDataset> {
     if let Some(inside) = &name.inside {
         let cause = format!(
-            "@{}/{inside}: the name of a dataset has no /, and the files inside of one cannot be changed",
+            "@{}/{inside}: the name of a dataset has no /, and files inside a dataset cannot be changed",
             name.dataset
         );
         return Err(Error::usage("put", cause)
@@ -318,7 +318,7 @@ pub fn get(
     if kind.is_some() && !replace {
         return Err(Error::usage("get", "it exists already")
             .path(target)
-            .hint("allow overwriting with --force, or name another"));
+            .hint("allow overwriting with --force, or name another path"));
     }
     let inside = name.inside.as_deref();
     let (_, source) = opened(volume, name, |manifest| {
@@ -472,7 +472,9 @@ pub fn copy(
             "copy",
             "a file inside a dataset is not copied into another",
         )
-        .hint("get it, and put it")),
+        .hint(
+            "copy the file out with `outcore volume get`, then store it with `outcore volume put`",
+        )),
         (Some(from), Some(to)) => {
             let new = new_dataset(&to, replace)?;
             let (_, made) = opened(volume, &from, |manifest| {

@@ -123,9 +123,8 @@ pub fn check(path: &Path, found: &fs::Metadata) -> Result<()> {
     Err(Error::new(Kind::Corrupt, "open input", cause)
         .path(path)
         .hint(format!(
-            "restore the file from its source (or, if the output of that run exists, it is \
-             complete: remove this file), then remove {}; `outcore scratch clean` removes the rest \
-             after that",
+            "if the output of that run exists, it is complete: remove this file; otherwise restore \
+             this file from its source. Then remove {}, and `outcore scratch clean` removes the rest",
             place.display()
         )))
 }

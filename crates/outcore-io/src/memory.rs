@@ -251,7 +251,7 @@ impl Region {
                 "map buffers",
                 format!("{bytes} bytes: {errno}"),
             )
-            .hint("give the job less, or free memory on this machine")
+            .hint("give the job less memory, or free some on this machine")
         };
         // SAFETY: an anonymous private mapping at an address that the kernel chooses touches no
         // existing memory.

@@ -191,7 +191,7 @@ impl Form {
         }
         if owner.place.is_some_and(|place| place != envelope.place) {
             return Err(broken(format!(
-                "it belongs to {}, not to {}: it was copied from there",
+                "the file belongs to {}, not to {}: it was copied",
                 envelope.place,
                 owner.place.unwrap_or_default()
             )));

@@ -527,7 +527,7 @@ impl Scratch {
             Kind::NoSpace,
             "allocate scratch",
             format!(
-                "{len_bytes} bytes more needed and every drive is full or at its limit: {}",
+                "{len_bytes} more bytes are needed, but every drive is full or at its limit: {}",
                 drives.join(", ")
             ),
         )

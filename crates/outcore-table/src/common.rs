@@ -314,7 +314,7 @@ pub(crate) fn cast_to(
     };
     match is_looked_at || is_same() {
         true => Ok(cast),
-        false => Err(misfit("one of them is beyond its range")),
+        false => Err(misfit("one value is beyond the range of that type")),
     }
 }
 

@@ -90,13 +90,14 @@ impl Reporter {
             .fold(text, |text, (path, name)| text.replace(path, name))
     }
 
-    /// This reporter, while standard output carries data.
+    /// This reporter, which from now on knows whether standard output carries data.
     pub fn with_stdout_taken(mut self, is_taken: bool) -> Self {
         self.is_stdout_taken = is_taken;
         self
     }
 
-    /// This reporter, for a command that was called by the name of GNU sort.
+    /// This reporter, which from now on knows whether the command was called by the name of GNU
+    /// sort.
     pub fn called_sort(mut self, is_called: bool) -> Self {
         self.is_gnu = is_called;
         self

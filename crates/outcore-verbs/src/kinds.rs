@@ -120,7 +120,7 @@ static RULES: [Rule; 60] = [
         ROWS.and(RECORDS).and(TABLES),
         "lines, CSV, JSON lines, records and tables",
     )
-    .instead("FASTQ begins anew after a kill"),
+    .instead("a killed job on FASTQ begins anew"),
     rule(
         &["verify_output"],
         ROWS.and(RECORDS),
@@ -156,7 +156,7 @@ static RULES: [Rule; 60] = [
     rule(&["all_repeated"], TEXT, "lines").of(&["unique"]),
     rule(&["keep_order"], TEXT.and(TABLES), "lines and tables")
         .of(&["unique"])
-        .instead("records are written in their order"),
+        .instead("unique writes records in the order of their keys"),
     rule(
         &["skip_fields", "skip_chars", "check_chars"],
         LINES,
@@ -230,7 +230,7 @@ static RULES: [Rule; 60] = [
     rule(&["separator"], CSV.and(CSV_TABLE), "CSV").instead(WHAT_TEXT),
     rule(&["zero_terminated"], LINES.and(JSON), "lines"),
     rule(&["header_lines", "comment"], LINES, "lines")
-        .instead("the header of CSV stays first without it; --lines treats text as lines"),
+        .instead("the header of CSV stays first without this option; --lines treats text as lines"),
     rule(&["lines"], LINES, "lines").of(&["lookup"]),
     rule(&["is_lines"], TEXT, "lines"),
     rule(&["debug"], LINES, "lines"),
@@ -240,7 +240,7 @@ static RULES: [Rule; 60] = [
         "lines",
     )
     .instead("`outcore merge` merges tables and records"),
-    rule(&["random_source"], ROWS, "lines").instead("it is the seed of -R"),
+    rule(&["random_source"], ROWS, "lines").instead("the bytes of this file are the seed of -R"),
     // CSV, JSON lines and FASTQ.
     rule(&["fastq"], FASTQ, "FASTQ"),
     rule(&["csv"], CSV.and(CSV_TABLE), "CSV"),
@@ -258,7 +258,7 @@ static RULES: [Rule; 60] = [
     .instead(WHAT_TEXT),
     rule(&["by"], TABLES, "columns of tables")
         .of(&["head"])
-        .instead("sort it first with `outcore sort`"),
+        .instead("sort the input first with `outcore sort`"),
     rule(
         &["by"],
         TABLES.and(ARRAYS),

@@ -319,7 +319,7 @@ impl LineJob {
         if let Some(plain_for) = plain_for.filter(|_| self.spool.is_some()) {
             let cause = match plain_for {
                 PlainFor::Resume => {
-                    "records that span lines are copied to scratch, which a killed run loses"
+                    "records that span lines are copied to scratch, and a killed run loses the copy"
                 }
                 PlainFor::VerifyOutput => {
                     "records that span lines are copied to scratch, so only a copy can be checked"

@@ -298,7 +298,7 @@ report! {
         read_bytes: u64,
         /// Bytes written.
         written_bytes: u64,
-        /// Seconds that the plan predicted; none if it predicted none, or if the speed of a drive
+        /// Seconds that the plan predicted; none without a prediction, or if the speed of a drive
         /// is assumed.
         predicted_seconds: Option<f64>,
         /// Bytes read that the plan predicted.
@@ -341,9 +341,9 @@ report! {
     pub struct IoTrace {
         /// The file.
         path: Place,
-        /// Reads, writes and syncs in it.
+        /// Reads, writes and syncs in the trace.
         requests: u64,
-        /// Bytes that they moved.
+        /// Bytes that these moved.
         bytes: u64,
     }
 }
@@ -405,7 +405,7 @@ report! {
         requests_per_s: f64,
         /// "assumed; not measured", "from the drives file" or "measured on" a day.
         origin: String,
-        /// The same for the processors; none if the plan does not count them.
+        /// The origin of the costs of computing; none if the plan leaves them out.
         computing_origin: Option<String>,
     }
 }

@@ -59,10 +59,10 @@ impl Resuming<'_> {
         if !self.is_asked {
             let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
             let ago = ago.map_or(String::new(), |ago| {
-                format!(", {ago} after its last checkpoint")
+                format!(" (its last checkpoint was {ago} ago)")
             });
             host.note(&format!(
-                "a killed run with this output is kept{ago}; it is continued with: {}",
+                "a killed run with this output is kept{ago}; continue it with: {}",
                 mark.command
             ));
         }

@@ -145,7 +145,7 @@ impl Words {
 pub(crate) fn without_tables() -> Error {
     let cause = "this build of outcore reads no Parquet and no Arrow";
     Error::usage("read table", cause)
-        .hint("build it with the feature `tables`, which is on by default")
+        .hint("build outcore with the feature `tables`, which is on by default")
 }
 
 /// The definition of a verb, as the only command of a root.

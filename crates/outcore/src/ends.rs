@@ -47,8 +47,9 @@ impl Input {
     }
 }
 
-/// Makes the header of an output from its number of elements. Its length is always that of the
-/// header for the largest number ever requested.
+/// Makes the header of an output from its number of elements. A header for a smaller number must
+/// not be longer: the file has room for the header of the largest number, and shorter headers are
+/// padded with spaces.
 pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 
 /// Destination of the result.

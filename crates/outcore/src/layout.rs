@@ -107,7 +107,7 @@ impl fmt::Display for Bound {
                 };
                 write!(f, "{name} bounds it: {role}")
             }
-            Bound::AllDrives => f.write_str("the drives bound it, all alike"),
+            Bound::AllDrives => f.write_str("all drives bound it alike"),
             Bound::Group => f.write_str("the limit that drives share bounds it"),
             Bound::Processors => f.write_str("the processors bound it"),
         }

@@ -72,7 +72,8 @@ impl Found {
                 STATE => states.add(record.value()?),
                 FINISHED => finished = Some(record.value()?),
                 kind if kind >= KINDS_FROM => {
-                    let difference = "it divided its data, and this one reads them in passes";
+                    let difference =
+                        "the killed job divided its data, and this job reads the data in passes";
                     return Err(another_job(dir.path().to_path_buf(), difference));
                 }
                 _ => {}

@@ -60,18 +60,18 @@ pub enum BenchCommand {
     /// until all sorted data have been read once. Then compares reads of a view with reads of the
     /// sorted file. All data are in private directories there, and are removed at the end.
     View(ViewBenchArgs),
-    /// Map, filter, reduce, scan and shuffle against size, across the memory limit
+    /// Measure map, filter, reduce, scan and shuffle by size of the data, across the memory limit
     ///
     /// Repeats PALID (SPAA 2025), Fig. 11, on these drives. All data are in private directories
     /// there, and are removed at the end.
     Primitives(PrimitivesArgs),
-    /// Components, BFS, PageRank and a k-core of one graph on 1, 2, 4, ... drives
+    /// Measure components, BFS, PageRank and a k-core of one graph on 1, 2, 4, ... drives
     ///
     /// Repeats the experiment of the Falcon paper (ATC 2017) on these drives. Prints the time and
     /// the rate of each algorithm, and the share of its time that the drives alone need. All data
     /// are in private directories there, and are removed at the end.
     Graph(GraphBenchArgs),
-    /// Neighbours, clusters, sort and lookup of vectors, by threads and drives
+    /// Measure neighbours, clusters, sort and lookup of vectors, by number of threads and drives
     ///
     /// Repeats the experiments of the LLNL poster "Threading Opportunities in High-Performance
     /// Flash-Memory Storage" on these drives. Runs each job on a file of vectors of 32 f32, with 1,
@@ -454,7 +454,7 @@ pub struct ReplayArgs {
     /// Divide the drives into N equal regions, which the devices of the trace take round-robin
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Drives", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub regions: u32,
-    /// Stripe over the drives
+    /// Size of a stripe over the drives
     #[arg(long = "stripe", value_name = "SIZE", default_value = "64KiB", value_parser = units::parse_bytes, help_heading = "Drives")]
     pub stripe_bytes: u64,
     /// Split requests into pieces of at most this size

@@ -39,7 +39,7 @@ pub enum SimCommand {
     Replay(replay::ReplayArgs),
     /// Run a workload over values of any parameter.
     Sweep(run::SweepArgs),
-    /// Fit a drive to one that was measured.
+    /// Fit the values of a drive to a measured drive.
     Calibrate(calibrate::CalibrateArgs),
     /// Predict a sort from its plan.
     Plan(PlanArgs),

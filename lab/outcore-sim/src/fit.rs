@@ -28,7 +28,7 @@ pub enum Fit {
     Refuse,
     /// Offsets beyond the end wrap around to the start
     Wrap,
-    /// All offsets in proportion
+    /// All offsets are scaled in proportion
     Scale,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn lists<'a>(
                 };
                 return Err(refused(&flow.name, number, &list.items[number], &shown_room)
                     .hint(format!(
-                        "{beyond} of {} requests do, up to {}: --drive-size makes the drive larger, --fit wrap or --fit scale brings them into it",
+                        "{beyond} of {} requests reach beyond it, up to {}: --drive-size makes the drive larger; --fit wrap or --fit scale moves the requests into it",
                         list.items.len(),
                         shown(furthest.saturating_mul(SECTOR_BYTES)),
                     )));
@@ -183,7 +183,7 @@ fn generated(flow: &str, spec: &Synthetic, room: u64) -> Result<()> {
             shown(room.saturating_mul(SECTOR_BYTES)),
         ),
     )
-    .hint("smaller requests, a larger working_set or a larger drive (--drive-size)"))
+    .hint("use smaller requests, a larger working_set or a larger drive (--drive-size)"))
 }
 
 fn refused(flow: &str, number: usize, item: &ListItem, room: &str) -> Error {

@@ -306,7 +306,9 @@ impl Preset {
         let whole_bytes = self.config()?.physical_bytes();
         if flash_bytes == 0 {
             let cause = "a drive of 0 bytes leaves no room";
-            return Err(Error::usage(OPERATION, cause).hint("leave the size out for 16GiB"));
+            return Err(
+                Error::usage(OPERATION, cause).hint("leave the size out: the default is 16GiB")
+            );
         }
         // A size up to the default is accepted even for a smaller product, which is then simulated
         // as a whole. The nominal size of a product is a round number that differs slightly from

@@ -68,7 +68,7 @@ impl Table {
             _ => Err(
                 Error::usage(OPERATION, "the name does not give the format of a table")
                     .path(path)
-                    .hint("end it in .csv or .parquet"),
+                    .hint("end the name in .csv or .parquet"),
             ),
         }
     }
@@ -129,7 +129,10 @@ mod tests {
     fn the_name_says_the_format_or_the_error_says_what_to_do() {
         assert_eq!(Table::of(Path::new("a/b.CSV")).unwrap(), Table::Csv);
         let error = Table::of(Path::new("b.json")).unwrap_err();
-        assert!(error.to_string().contains("end it in .csv"), "{error}");
+        assert!(
+            error.to_string().contains("end the name in .csv"),
+            "{error}"
+        );
         let parquet = Table::of(Path::new("b.parquet"));
         if cfg!(feature = "parquet") {
             assert_eq!(parquet.unwrap(), Table::Parquet);

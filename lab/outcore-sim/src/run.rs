@@ -166,7 +166,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
             "run workload",
             format!("the flows end within the warm-up, after {served} requests"),
         )
-        .hint("more requests, or a shorter warm-up")
+        .hint("use more requests, or a shorter warm-up")
     })?;
     let mut warnings = options.warnings.clone();
     warnings.extend(fitted);

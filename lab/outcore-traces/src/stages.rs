@@ -44,10 +44,10 @@ impl Stage {
         match self {
             Stage::Queued => None,
             Stage::Issued => Some(
-                "no event says when a request was queued (Q), so each counts from when it was issued to the drive (D), after merging",
+                "no event says when a request was queued (Q), so the times of requests begin when they were issued to the drive (D), after merging",
             ),
             Stage::Completed => Some(
-                "no event says when a request was queued (Q) or issued (D), so each counts from when it was completed (C)",
+                "no event says when a request was queued (Q) or issued (D), so the times of requests begin when they were completed (C)",
             ),
         }
     }

@@ -105,7 +105,7 @@ impl Maker<'_> {
         };
         if self.terminator != b'\n' {
             return Err(Error::usage("read CSV", "records of CSV end with newlines")
-                .hint("open it without zero_terminated"));
+                .hint("open the files without zero_terminated"));
         }
         Ok(Step::Late(Arc::new(CsvStep {
             csv,

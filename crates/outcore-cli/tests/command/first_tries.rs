@@ -26,7 +26,7 @@ fn told(place: &TestDir, line: &str) -> String {
 #[test]
 fn numbers_that_are_compared_as_text_are_told_if_that_is_another_order() {
     let place = place();
-    let note = "n is compared as text, 10 before 9; the key n:n compares numbers";
+    let note = "n is compared as text, so 10 comes before 9; the key n:n compares numbers";
     for line in [
         "sort --csv --by n t3.csv -o a.csv",
         "sort --csv --by n:desc t3.csv -o b.csv",

@@ -80,7 +80,7 @@ fn keys_are_written_alike_for_csv_json_lines_and_tables() {
     wrong(
         "sort a.csv --by id:u8 --schema id:u16",
         "two types, u16 and u8",
-        "name one of both",
+        "keep one of the two types",
     );
     for verb in ["sort", "unique", "dedup", "verify"] {
         let line = format!("{verb} a.jsonl --by nope:i64");

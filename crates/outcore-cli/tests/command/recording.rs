@@ -162,8 +162,8 @@ fn a_trace_overwrites_nothing_unasked_and_never_what_the_run_reads_or_writes() {
     for flags in [&[][..], &["--force"]] {
         sort("in", flags).fails(2, &["one of the inputs", "(in)"], "another name");
         sort("link", flags).fails(2, &["one of the inputs"], "another name");
-        sort("out", flags).fails(2, &["the output too", "(out)"], "another name");
-        sort("dir/../out", flags).fails(2, &["the output too"], "another name");
+        sort("out", flags).fails(2, &["the name of the output", "(out)"], "another name");
+        sort("dir/../out", flags).fails(2, &["the name of the output"], "another name");
         sort("dir", flags).fails(2, &["directory", "(dir)"], "file");
         sort("-", flags).fails(2, &["standard output"], "--record-io FILE");
         sort("no/trace", flags).fails(3, &["record I/O", "(no)"], "directory");

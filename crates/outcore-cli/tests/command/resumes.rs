@@ -351,7 +351,7 @@ fn another_job_with_the_same_output_is_refused_with_the_difference() {
         .filter(|word| *word != "--resume")
         .collect();
     let answer = job.place.run(&words).ok();
-    assert!(answer.stderr.contains("is continued with: "), "{answer:?}");
+    assert!(answer.stderr.contains("continue it with: "), "{answer:?}");
     assert!(
         answer
             .stderr

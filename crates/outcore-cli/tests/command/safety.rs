@@ -96,7 +96,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
         seen[usize::from(is_marked)] += 1;
         if is_marked {
             let words = ["--delete-input freed parts of the file", "in", ".outcore-"];
-            let next = ["restore the file"];
+            let next = ["restore this file"];
             place.run(&SMALL_SORT).fails(4, &words, next[0]);
             let verify = ["verify", "in", "--type", "u64"];
             place.run(&verify).fails(4, &words, next[0]);

@@ -732,7 +732,11 @@ fn neighbours_are_tables_with_a_row_each_that_other_commands_read() {
         assert_eq!(found.replace(".0\n", "\n"), wanted);
     }
     run("knn a.fbin --self -k 1 -o x.parquet --distances d.npy").fails(2, &["a column"], ".npy");
-    run("knn a.fbin --self --radius 1 -o x.npy").fails(2, &["the number of results"], "--limits");
+    run("knn a.fbin --self --radius 1 -o x.npy").fails(
+        2,
+        &["different numbers of results"],
+        "--limits",
+    );
     let cosine = table("knn a.fbin --self -k 1 --metric cosine", "r.csv");
     assert!(cosine.contains("\n0,0,1,1"), "{cosine}");
     // In an array the place is -1.

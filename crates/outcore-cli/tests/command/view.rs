@@ -370,7 +370,7 @@ fn a_copy_of_a_view_is_read_and_never_touches_the_runs_of_the_original() {
     assert!(cat("w") == old);
     small.change(&["append", "w", "new.bin"], "").fails(
         2,
-        &["add to view", "copied from", "/v"],
+        &["add to view", "it was copied", "/v"],
         "another directory",
     );
     let build = ["build", "new.bin", "-o", "w", "--type", "u64", "--force"];
@@ -391,7 +391,7 @@ fn a_copy_of_a_view_is_read_and_never_touches_the_runs_of_the_original() {
     // While the original is away, the owner of the runs is unknown.
     small
         .change(&build, "")
-        .fails(2, &["replace view", "copied from"], "another directory");
+        .fails(2, &["replace view", "it was copied"], "another directory");
     assert!(cat("w") == old);
 }
 

@@ -141,7 +141,11 @@ fn what_goes_in_and_out_is_recorded_but_never_over_what_is_moved() {
         &["record I/O", "one of the inputs"],
         "another name",
     );
-    over(&["volume", "get", "@x", "out"], "out").fails(2, &["the output too"], "another name");
+    over(&["volume", "get", "@x", "out"], "out").fails(
+        2,
+        &["the name of the output"],
+        "another name",
+    );
     assert!(place.read("in") == bytes);
 }
 

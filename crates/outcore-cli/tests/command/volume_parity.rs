@@ -382,7 +382,7 @@ fn an_old_drive_that_comes_back_is_told_from_its_replacement() {
     run(&place, &["volume", "get", "@y", "out"]).ok();
     assert!(place.read("out") == place.read("in"));
     let put = run(&place, &["volume", "put", "in", "@z"]);
-    put.fails(3, &["d1", "it was replaced"], "volume replace");
+    put.fails(3, &["d1", "the drive was replaced"], "volume replace");
     run(&place, &["volume", "replace", "d1", "d1"]).ok();
     run(&place, &["volume", "scrub"]).ok();
 }
@@ -415,9 +415,9 @@ fn a_replaced_drive_beside_a_newer_one_without_label_is_not_read() {
     fs::remove_file(place.path("b/outcore-volume/volume.json")).unwrap();
     for name in ["@x", "@gone"] {
         let got = run(&place, &["volume", "get", name, "out"]);
-        got.fails(4, &["its label is lost", name, "drive b"], "take that one");
+        got.fails(4, &["its label is lost", name, "drive b"], "unmount it");
         let read = run(&place, &["head", name, "-n", "1"]);
-        read.fails(4, &["its label is lost", name], "take that one away");
+        read.fails(4, &["its label is lost", name], "unmount it");
     }
     run(&place, &["volume", "get", "@same", "out"]).ok();
     assert_eq!(place.read("out"), b"old");

@@ -98,7 +98,7 @@ impl Holds {
             ),
             Holds::Records if VECTORS.contains(&end) => refuse(
                 format!("binary records cannot be written as .{end}"),
-                "write .npy, then `outcore vector convert` it",
+                "write .npy, then convert the file with `outcore vector convert`",
             ),
             Holds::Lines if end == "npy" => refuse(
                 "lines cannot be a NumPy array".to_string(),

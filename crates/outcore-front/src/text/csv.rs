@@ -327,7 +327,7 @@ impl Columns {
             let pair = values.windows(2).find(is_turned)?;
             let [less, more] = [0, 1].map(|at| String::from_utf8_lossy(&pair[at].1));
             Some(format!(
-                "{name} is compared as text, {more} before {less}; the key {name}:n compares numbers"
+                "{name} is compared as text, so {more} comes before {less}; the key {name}:n compares numbers"
             ))
         })
     }

@@ -482,7 +482,7 @@ pub(super) fn names_of(header: &[u8]) -> &[u8] {
 
 /// The error for a file whose header differs from that of the first one.
 pub(super) fn other_header(name: &Path, first: &Path) -> Error {
-    let cause = format!("its header is not that of {}", first.display());
+    let cause = format!("its header differs from the header of {}", first.display());
     Error::usage(READ, cause)
         .path(name)
         .hint("give files of the same columns, or use --no-header")

@@ -116,7 +116,9 @@ impl OrderSpec {
         for letter in self.letters.bytes() {
             if !global.set(letter, OptionScope::Both) {
                 let cause = format!("`{}` is not a letter of an order", char::from(letter));
-                return Err(Error::usage(CHOOSE, cause).hint("use those of GNU sort: bdfghiMnRrV"));
+                return Err(
+                    Error::usage(CHOOSE, cause).hint("use the letters of GNU sort: bdfghiMnRrV")
+                );
             }
         }
         global.reverse |= self.descending;

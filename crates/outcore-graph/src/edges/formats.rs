@@ -111,7 +111,7 @@ impl EdgeFormat {
             _ => Err(
                 Error::usage(READ, format!("edges are not pairs of `{name}`")).hint(
                     match NAMES.iter().any(|(known, _)| *known == name) {
-                        true => "that is a format, not a type".to_owned(),
+                        true => "this is a format, not a type: types are u32 and u64".to_owned(),
                         false => "use u32 or u64".to_owned(),
                     },
                 ),
@@ -149,7 +149,7 @@ impl EdgeFormat {
 /// options that do not apply to the format.
 pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
     let Some(first) = files.first() else {
-        return Err(Error::usage(READ, "no file of edges is given").hint("name one or several"));
+        return Err(Error::usage(READ, "no file of edges is given").hint("name one or more files"));
     };
     let format = match options.format {
         Some(format) => {
@@ -178,7 +178,7 @@ fn check_numbers(format: EdgeFormat, files: &[PathBuf], options: &ReadOptions) -
         None => Ok(()),
         Some(name) => Err(Error::usage(
             READ,
-            "a type is for binary pairs of numbers, but the name of the file has another format",
+            "a type is for binary pairs of numbers, but the file has the ending of another format",
         )
         .path(name)
         .hint("leave the type out: the header of .npy has it, and ids of text need none")),
@@ -268,7 +268,7 @@ fn format_of_names(options: &ReadOptions, files: &[PathBuf]) -> Result<EdgeForma
         None => Ok(format),
         Some(other) => {
             let cause = format!(
-                "its name has another format than that of {}",
+                "its ending belongs to another format than the ending of {}",
                 first.display()
             );
             Err(Error::usage(READ, cause).path(other).hint(
@@ -327,7 +327,7 @@ pub(super) fn header_of(
     if matches!(format, EdgeFormat::Serial | EdgeFormat::WeightedSerial) {
         let is_stored = format == EdgeFormat::WeightedSerial;
         if options.is_weighted && !is_stored {
-            let cause = "weights were requested, but a graph of this kind has none";
+            let cause = "weights were requested, but files of this format have none";
             return Err(Error::usage(READ, cause)
                 .path(path)
                 .hint("convert a .wsg file, or leave --weights out"));
@@ -418,7 +418,7 @@ fn matrix_market(
                 let cause = "it is skew-symmetric: the weights of an edge differ by direction";
                 return Err(Error::usage(READ, cause)
                     .path(path)
-                    .hint("write both directions out, or leave --weights out"));
+                    .hint("write both directions to the file, or leave --weights out"));
             }
             if field == "integer" && options.weight_type.is_none() {
                 header.weights = header.weights.map(|_| WeightType::I64);
@@ -431,7 +431,9 @@ fn matrix_market(
             }
             is_symmetric = Some(symmetry != "general");
             if options.is_bipartite && is_symmetric == Some(true) {
-                let cause = format!("it is {symmetry}: it stores one of two entries");
+                let cause = format!(
+                    "it is {symmetry}: of the entries (i, j) and (j, i), it stores only one"
+                );
                 return Err(Error::usage(READ, cause)
                     .path(path)
                     .hint("write it as a general matrix, or leave --bipartite out"));
@@ -490,7 +492,7 @@ fn csv(path: &Path, head: &[u8], options: &ReadOptions, header: &mut Header) -> 
     let line = first.strip_suffix(&[line_end]).unwrap_or(first);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let names = csv_names(line, delimiter).map_err(|fault| {
-        let cause = format!("the first line is not the names of columns: {}", fault.0);
+        let cause = format!("the first line does not name the columns: {}", fault.0);
         corrupt(path, cause).hint("correct the line, or name another format with --type")
     })?;
     let is_number = |name: &String| name.parse::<f64>().is_ok();
@@ -551,7 +553,7 @@ impl CsvColumns<'_> {
                 let cause = "a column has no name, like the index that pandas writes";
                 Err(Error::usage(READ, cause)
                     .path(self.path)
-                    .hint("name those of source and target with --columns SOURCE,TARGET"))
+                    .hint("name the columns of source and target with --columns SOURCE,TARGET"))
             }
             [] => Ok([0, 1]),
             [source, target] => Ok([self.find(source)?, self.find(target)?]),

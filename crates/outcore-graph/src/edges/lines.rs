@@ -228,7 +228,7 @@ impl LineFiles {
         let mut all = 0;
         for file in &self.files {
             if file.bytes.load(Ordering::Relaxed) != file.len_bytes() || !self.cut.is_over() {
-                let cause = "the file was not read as a whole";
+                let cause = "a part of the file was not read";
                 return Err(Error::corrupt(READ, cause)
                     .path(&file.path)
                     .hint("convert again while no program writes to it"));

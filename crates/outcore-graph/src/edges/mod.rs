@@ -305,12 +305,12 @@ fn check_entries(path: &Path, entries: Option<u64>, found: u64) -> Result<()> {
     match entries {
         Some(wanted) if wanted != found => {
             let cause = format!(
-                "its header says {}, but it has {found}",
+                "its header says {}, but the file has {found}",
                 units::counted(wanted, "entry")
             );
             Err(Error::corrupt(READ, cause)
                 .path(path)
-                .hint("write the file again: it is cut short, or was added to"))
+                .hint("write the file again: it was cut short, or something was added to it"))
         }
         _ => Ok(()),
     }

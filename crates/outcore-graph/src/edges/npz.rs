@@ -373,7 +373,7 @@ pub(super) fn parse(
         if count.0 != edges {
             let [entries, weights] = [(edges, "entry"), (count.0, "weight")]
                 .map(|(count, thing)| units::counted(count, thing));
-            let cause = format!("it has {entries} and {weights}");
+            let cause = format!("it has {entries}, but {weights}");
             return Err(corrupt(path, cause));
         }
         let pairs = context.read_inputs::<[u32; 2]>(&inputs);

@@ -86,7 +86,7 @@ pub(super) fn open(job: &Job, path: &Path, is_stored: bool, is_wanted: bool) -> 
     };
     if head[0] > 1 || vertices > i32::MAX as u64 || edges > 1 << 56 {
         let cause = format!(
-            "its header says {} and {}",
+            "its header is wrong: it says {} and {}",
             units::counted(vertices, "vertex"),
             units::counted(edges, "edge")
         );
@@ -104,7 +104,7 @@ pub(super) fn open(job: &Job, path: &Path, is_stored: bool, is_wanted: bool) -> 
     let (found_bytes, wanted_bytes) = (found_bytes.len(), serial.file_bytes());
     if found_bytes != wanted_bytes {
         let cause = format!(
-            "it has {}, and {} with {} need {wanted_bytes}",
+            "it has {}, but {} with {} need {wanted_bytes}",
             units::counted(found_bytes, "byte"),
             units::counted(vertices, "vertex"),
             units::counted(edges, "edge")

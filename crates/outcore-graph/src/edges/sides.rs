@@ -44,7 +44,7 @@ impl MatrixSides {
                     units::counted(columns, "column")
                 );
                 Err(Error::usage(READ, cause).path(path).hint(
-                    "with --bipartite (bipartite=True in Python), rows and columns are different vertices, rows first",
+                    "pass --bipartite (bipartite=True in Python) if rows and columns are different vertices",
                 ))
             }
         }

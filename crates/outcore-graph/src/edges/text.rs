@@ -135,7 +135,7 @@ pub(crate) fn not_an_edge(fault: &Fault, place: Place<'_>) -> Error {
             "correct the line, or convert again with that --weight-type (weight_type in Python)"
         }
         cause if cause.contains("whole numbers") => {
-            "number ids that are names with --relabel (--relabel=text, if the first ids are numbers)"
+            "if ids are names, number them with --relabel (--relabel=text, if the first ids are numbers)"
         }
         cause if cause.contains("a decimal comma") => {
             "write decimals with a point, and use one kind of separator per line; `--from csv` \

@@ -65,7 +65,7 @@ impl fmt::Display for EdgeReads {
             EdgeReads::Passes(count) => f.write_str(&passes(count)),
             EdgeReads::Bundles(count) => {
                 let bundles = units::counted(*count, "bundle");
-                write!(f, "1 pass; then edges and labels on scratch, {bundles} of vertices in turn")
+                write!(f, "1 pass; then edges and labels on scratch, for {bundles} of vertices, one after another")
             }
             EdgeReads::EachIteration { before, each, most } => {
                 if *before > 0 {
@@ -75,9 +75,9 @@ impl fmt::Display for EdgeReads {
                 write!(f, "{} per iteration, {most} at most", passes(each))
             }
             EdgeReads::Frontiers => f.write_str(
-                "a pass for each round of many vertices, only the lists of the vertices in other rounds",
+                "a pass in each round of many vertices; in other rounds, only the lists of their vertices",
             ),
-            EdgeReads::Lists => f.write_str("the lists of the vertices that change, each round"),
+            EdgeReads::Lists => f.write_str("in each round, the lists of the vertices that change"),
             EdgeReads::Drawn => f.write_str("the blocks of lists that neighbours are drawn from"),
             EdgeReads::HeldParts => f.write_str("all lists, once for each part that fills the memory"),
             EdgeReads::AsAsked => f.write_str("as many passes as the algorithm asks for"),

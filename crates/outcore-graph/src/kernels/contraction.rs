@@ -12,8 +12,8 @@
 //! becomes the *link* of its set. If the set already has a link, the new edge is replaced by an
 //! edge between the ends of both below the bundle. That edge belongs to a bundle further down.
 //! After all bundles are removed, they are labelled from the smallest vertex up. A set without a
-//! link gets its smallest vertex as label. A set with a link gets the link's label, which it
-//! requested when its bundle was removed.
+//! link gets its smallest vertex as label. A set with a link gets the label of the link: the set
+//! requested this label when its bundle was removed.
 //!
 //! Bounds: eight bytes per vertex of a bundle. I/O is one read of the tiles, eight bytes per edge
 //! to scratch and back for each bundle to which the edge moves, and twice eight bytes per set. In
@@ -82,7 +82,7 @@ fn bundle_vertices(job: &Job, vertices: u64) -> Result<u64> {
             let least_bytes = (1..=BUNDLES_MAX).map(needed_bytes).min().unwrap_or(0);
             let least_bytes = least_bytes + READING_BYTES + threads * (1 << 20);
             let cause = format!(
-                "{} need at least {} in bundles, but only {} are left",
+                "{} need at least {} of memory for bundles, but only {} are left",
                 units::counted(vertices, "vertex"),
                 units::bytes(least_bytes),
                 units::bytes(free_bytes)

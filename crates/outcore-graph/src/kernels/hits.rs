@@ -89,7 +89,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
     } = options;
     if tolerance.is_nan() || tolerance < 0.0 {
         let cause = format!("the tolerance is {tolerance}");
-        return Err(Error::usage(KERNEL, cause).hint("it must be at least 0"));
+        return Err(Error::usage(KERNEL, cause).hint("the tolerance must be at least 0"));
     }
     if iterations_max == 0 {
         return Err(Error::usage(KERNEL, "no iteration is allowed")

@@ -7,8 +7,8 @@
 //! - a drive's group that no `[[group]]` declares
 //! - a name used twice, because messages and `{drive}` in output names use the names
 //!
-//! Files that outcore writes are read back to an equal set. Sizes and rates are text with a unit or
-//! plain integers (bytes, bytes per second).
+//! A file that outcore writes from a set gives an equal set when it is read. Sizes and rates are
+//! text with a unit or plain integers (bytes, bytes per second).
 //!
 //! ```toml
 //! [[drive]]

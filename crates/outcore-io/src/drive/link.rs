@@ -49,7 +49,7 @@ pub fn file_behind(operation: &str, name: &Path) -> Result<PathBuf> {
             ),
             Refusal::Planted => (
                 "the output is a link of another user in a world-writable directory",
-                "give another name, or that of the file itself",
+                "give another name, or the name of the file itself",
             ),
         };
         Error::usage(operation, cause).path(name).hint(hint)
@@ -74,7 +74,7 @@ pub(super) fn check_dir(operation: &str, dir: &Path) -> Result<()> {
             let cause = "the directory is a link of another user in a world-writable directory";
             Err(Error::usage(operation, cause)
                 .path(dir)
-                .hint("give another name, or that of the directory itself"))
+                .hint("give another name, or the name of the directory itself"))
         }
         _ => Ok(()),
     }

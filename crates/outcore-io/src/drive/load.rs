@@ -168,7 +168,7 @@ impl Runner {
         let block_bytes = load.block_bytes as u64;
         if places.is_empty() || places.iter().any(|place| place.span_bytes < block_bytes) {
             let cause = format!("a block of {block_bytes} bytes does not fit where it must go");
-            return Err(Error::usage(OPERATION, cause).hint("take a larger file"));
+            return Err(Error::usage(OPERATION, cause).hint("use a larger file"));
         }
         let count = places.len() * load.depth.max(1) as usize;
         let slot_bytes = load.block_bytes.next_multiple_of(BLOCK_BYTES);

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// The schemes of objects.
 pub const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "https", "http"];
 const LIST: &str = "list objects";
-/// The letters that make a name of an object a pattern.
+/// The characters that make the name of an object a pattern.
 const PATTERN_LETTERS: [char; 3] = ['*', '?', '['];
 
 /// Whether `path` names an object: its scheme is one of a store, and no file has that name.
@@ -53,7 +53,7 @@ pub fn expanded(device: &dyn Device, paths: &[PathBuf]) -> Result<Vec<PathBuf>> 
 pub fn no_stores(operation: &str, path: &Path) -> Error {
     Error::usage(operation, "this build of outcore has no object stores")
         .path(path)
-        .hint("build it with the feature `cloud`, or copy the object to a drive")
+        .hint("build outcore with the feature `cloud`, or copy the object to a drive")
 }
 
 /// The observer of an upload.

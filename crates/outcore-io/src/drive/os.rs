@@ -276,7 +276,7 @@ impl FileSystem for OsDevice {
             Errno::EXIST => {
                 Error::usage("publish output", "a file with the same name has appeared")
                     .path(to)
-                    .hint("allow overwriting with --force, or name another")
+                    .hint("allow overwriting with --force, or name another file")
             }
             errno => at("publish output", to)(errno),
         })?;

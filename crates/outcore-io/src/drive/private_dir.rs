@@ -441,7 +441,7 @@ fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
                 ),
             ),
             Errno::ACCESS | Errno::PERM | Errno::ROFS => {
-                error.hint("outputs and scratch begin in a directory of their own there: name a place where you may make one")
+                error.hint("outcore makes directories there for outputs and scratch: name a place where you may make directories")
             }
             // The cause says what to do.
             _ => error,

@@ -187,7 +187,8 @@ pub fn check_published(dir: &Path) -> Result<()> {
     let Some(is_running) = private_dir::unpublished_in(dir) else {
         return Ok(());
     };
-    let error = Error::corrupt(READ, "a set of files in it is not published yet").path(dir);
+    let error =
+        Error::corrupt(READ, "a set of files in the directory is not published yet").path(dir);
     Err(match is_running {
         true => error.hint("a job is putting its files in place: try again when it has ended"),
         false => error.hint(format!(

@@ -48,7 +48,7 @@ impl DatasetVolume {
         self.with_drive(drive.clone()).check_layout()?;
         if path_of(drive).exists() && !self.is_joining(drive) {
             return Err(
-                refused("it belongs to a volume already, or did so before").hint(format!(
+                refused("it belongs to a volume, or belonged to one before").hint(format!(
                     "name another directory; or remove {FOLDER} there, if nothing in it is needed"
                 )),
             );

@@ -47,7 +47,9 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
     let mut names = volume.names_on(index)?;
     names.sort();
     if volume.names()? != names {
-        return Err(refused("it lists other datasets than the other drives"));
+        return Err(refused(
+            "its list of datasets differs from that of the other drives",
+        ));
     }
     let mut readable = 0;
     for name in &names {
@@ -55,7 +57,8 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
             (Ok(own), Ok(newest)) if own == newest => readable += 1,
             (Err(_), _) if volume.replacements[index] == 0 => {}
             _ => {
-                let cause = format!("@{name} there is not that of the other drives");
+                let cause =
+                    format!("its manifest of @{name} differs from that of the other drives");
                 return Err(refused(&cause));
             }
         }
@@ -68,7 +71,7 @@ pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
     };
     match is_known {
         true => Ok(()),
-        false => Err(refused("nothing tells which drive it is")),
+        false => Err(refused("nothing in its folder identifies the drive")),
     }
 }
 
@@ -79,8 +82,8 @@ fn in_doubt(volume: &DatasetVolume, index: usize, operation: &str, cause: &str) 
         .drive(&volume.drives[index].name)
         .path(volume.folder(index).join(DATASETS))
         .hint(
-            "if another drive is an older one that was replaced, take that one away; otherwise \
-             rebuild this one with `outcore volume replace`",
+            "if another drive in the drives file was already replaced, unmount it; otherwise \
+             rebuild this drive with `outcore volume replace`",
         )
 }
 
@@ -210,7 +213,8 @@ impl DatasetVolume {
                 Err(error) => is_missing(&error),
             };
             if is_doubtful {
-                let cause = format!("@{name} there is not that of the other drives");
+                let cause =
+                    format!("its manifest of @{name} differs from that of the other drives");
                 return Err(in_doubt(self, index, READ, &cause));
             }
         }

@@ -49,7 +49,7 @@ const FORM: Form = Form {
     len_bytes_max: 4 << 20,
     remedy: "`outcore volume scrub` restores the label if it can identify the drive; `outcore volume \
              replace` rebuilds a drive",
-    upgrade: "get its datasets with the outcore that made it, and put them into a new volume",
+    upgrade: "get its datasets with the version of outcore that made it, and put them into a new volume",
 };
 
 /// The drive that a directory belongs to.
@@ -528,7 +528,7 @@ pub(super) fn refuse_datasets(operation: &str, drive: &VolumeDrive) -> Result<()
             }
         };
         if !is_empty {
-            let cause = "it holds datasets of a volume, whose label is missing";
+            let cause = "it holds datasets of a volume, but the label of the volume is missing";
             return Err(Error::usage(operation, cause)
                 .drive(&drive.name)
                 .path(path)
@@ -557,7 +557,7 @@ fn count_replacements(labels: &mut [Result<Label>], drives: &[VolumeDrive]) -> A
             .as_ref()
             .is_ok_and(|label| label.replacements_of(&drive.name) < counts[index])
         {
-            let cause = "it was replaced, and this is what it was before";
+            let cause = "the drive was replaced, and this directory has its old contents";
             labels[index] = Err(Error::new(Kind::Io, OPEN, cause)
                 .drive(&drive.name)
                 .path(path_of(drive)));
@@ -598,7 +598,7 @@ fn old_label(drive: &VolumeDrive, replaced: &VolumeDrive) -> Error {
     Error::corrupt(CHECK, cause)
         .drive(&drive.name)
         .path(path_of(drive))
-        .hint("`outcore volume scrub` writes it anew")
+        .hint("`outcore volume scrub` writes a new label")
 }
 
 /// The error for drives that are not a volume.
@@ -622,8 +622,7 @@ pub(super) fn refusal(operation: &str, drive: &VolumeDrive, absence: &Error) -> 
         _ if absence.raw_errno() == Some(Errno::NOENT.raw_os_error()) => (
             format!("drive {name} is missing: {why}"),
             "mount it, or give its place to another directory with `outcore volume replace`; until \
-             then, datasets that do not need it can be read (`outcore volume ls` marks those that \
-             do)",
+             then, datasets that do not need it can be read (`outcore volume ls` marks the others)",
         ),
         _ => (
             format!("drive {name} cannot be read: {why}"),
@@ -642,7 +641,9 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
         Err(Error::corrupt(OPEN, cause)
             .drive(&drive.name)
             .path(path_of(drive))
-            .hint("has the drive been replaced, or mounted elsewhere? look at the drives file"))
+            .hint(
+                "check in the drives file whether the drive was replaced or is mounted elsewhere",
+            ))
     };
     if label.volume != known.volume {
         return wrong(format!(
@@ -653,7 +654,7 @@ fn check_label(drive: &VolumeDrive, label: &Label, known: &Label) -> Result<()> 
     let is_member = |name: &String| known.drives.contains(name);
     if label.drive != drive.name && (is_member(&drive.name) || is_member(&label.drive)) {
         return wrong(format!(
-            "the label is that of drive {} of the volume",
+            "the label belongs to drive {} of the volume",
             label.drive
         ));
     }
@@ -694,7 +695,7 @@ fn read_label_at(drive: &VolumeDrive, path: &Path) -> Result<Label> {
     match opened.place == opened.body.place() {
         true => Ok(opened.body),
         false => Err(named(
-            FORM.damage("the label is that of another drive").path(path),
+            FORM.damage("the label belongs to another drive").path(path),
         )),
     }
 }

@@ -29,7 +29,7 @@ const FORM: Form = Form {
     operation: "read manifest of a dataset",
     len_bytes_max: 16 << 20,
     remedy: "put the dataset again; `outcore volume scrub` lists all damage",
-    upgrade: "get the dataset with the outcore that put it, and put it into a new volume",
+    upgrade: "get the dataset with the version of outcore that stored it, and put it into a new volume",
 };
 /// Longer lengths would overflow.
 const LEN_BYTES_MAX: u64 = 1 << 56;

@@ -109,7 +109,7 @@ impl DatasetVolume {
         self.check_unlabelled(manifest)?;
         self.check_reachable(manifest, &checksum_blocks)?;
         let striped = open_shares(self, manifest).map_err(|error| {
-            error.hint("is the drive mounted and whole? `outcore volume status`")
+            error.hint("`outcore volume status` shows whether the drive is mounted and whole")
         })?;
         let slots = ((end_bytes - from_bytes).div_ceil(CHUNK_BYTES as u64) + 1)
             .min((WINDOW_BYTES / CHUNK_BYTES) as u64);

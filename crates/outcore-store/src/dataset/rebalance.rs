@@ -107,7 +107,7 @@ impl DatasetVolume {
             let Some(lens) = self.lens_in(manifest, &free) else {
                 let bytes: u64 = free.iter().sum();
                 let cause = format!(
-                    "no room to write @{} anew before its old files go: it needs {} bytes, and the \
+                    "no room for the new copy of @{} next to the old one: it needs {} bytes, and the \
                      drives that take new data have {bytes}",
                     manifest.name,
                     manifest.full_bytes(),

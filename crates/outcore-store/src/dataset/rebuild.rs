@@ -164,7 +164,7 @@ impl Rebuild<'_> {
 
     fn lost(&self, damage: &Damage) -> Error {
         let cause = format!(
-            "@{}: another drive has lost a part of it that the share on drive {} needs",
+            "@{}: its part on drive {} cannot be rebuilt, because another drive has also lost a part of it",
             self.manifest.name, damage.drive
         );
         Error::corrupt("rebuild share", cause)

@@ -149,7 +149,7 @@ impl DatasetVolume {
             Manifest::read(&path, name, &place).is_ok()
         };
         if let Some(file) = names.iter().find(|file| !is_own(file)) {
-            let cause = "it holds manifests that are not those of this drive of the volume";
+            let cause = "it holds manifests that do not belong to this drive of the volume";
             return Err(Error::usage(REMOVE, cause)
                 .drive(&drive.name)
                 .path(copies.join(file))
@@ -183,7 +183,7 @@ impl DatasetVolume {
         Error::corrupt(REMOVE, cause)
             .drive(&drive.name)
             .path(&drive.dir)
-            .hint("mount the drive; `outcore volume remove` can also give up what needs it")
+            .hint("mount the drive; `outcore volume remove` can also give up the datasets that need it")
     }
 
     /// Writes to all labels that a drive is leaving, unless they say so already.

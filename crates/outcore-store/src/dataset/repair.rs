@@ -40,11 +40,11 @@ impl DatasetVolume {
 
     /// The error for a folder that a drive has lost.
     pub(super) fn lost_folder(&self, operation: &str, index: usize, path: &Path) -> Error {
-        let cause = "a folder of the drive is lost, and with it what it held";
+        let cause = "a folder of the drive is lost, with all its contents";
         Error::corrupt(operation, cause)
             .drive(&self.drives[index].name)
             .path(path)
-            .hint("`outcore volume scrub` makes it again, with what other drives can replace")
+            .hint("`outcore volume scrub` makes the folder again, and restores what other drives can replace")
     }
 
     /// The drives with a label that have lost a folder, with its path.

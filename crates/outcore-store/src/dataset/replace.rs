@@ -163,14 +163,15 @@ impl Work<'_> {
         let dir = &self.volume.drives[self.index].dir;
         let (old, aside) = (dir.join(FOLDER), dir.join(FOLDER_REPLACED));
         match old.exists() && aside.exists() {
-            true => Err(
-                Error::usage(REPLACE, "what an earlier replacement left is in the way")
-                    .drive(&self.volume.drives[self.index].name)
-                    .path(aside)
-                    .hint(format!(
-                        "remove {FOLDER_REPLACED} there, if nothing in it is needed"
-                    )),
-            ),
+            true => Err(Error::usage(
+                REPLACE,
+                "the folder of an earlier replacement is in the way",
+            )
+            .drive(&self.volume.drives[self.index].name)
+            .path(aside)
+            .hint(format!(
+                "remove {FOLDER_REPLACED} there, if nothing in it is needed"
+            ))),
             false => Ok(()),
         }
     }
@@ -233,7 +234,7 @@ impl Work<'_> {
         match volume.replacements_at(&label, self.index) {
             Some(count) if count == volume.replacements[self.index] => Ok(true),
             Some(_) => Err(self
-                .refused("it holds what the drive was before it was replaced")
+                .refused("it holds the contents of the drive from before a replacement")
                 .hint(format!("remove {FOLDER} there, or name another directory"))),
             None => Err(self
                 .refused("it belongs to a volume already")
@@ -361,7 +362,7 @@ impl Work<'_> {
             );
             return Err(Error::corrupt(REPLACE, cause).drive(drive).hint(
                 "if the old drive can be read, copy its directory there with `cp -a` and name it in \
-                 the drives file; `outcore volume replace` can also give up what lay on it",
+                 the drives file; `outcore volume replace` can also give up the data on it",
             ));
         }
         let len_bytes = manifest.shares[self.index].len_bytes;

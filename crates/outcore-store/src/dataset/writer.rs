@@ -114,7 +114,7 @@ impl DatasetVolume {
         self.check_complete(WRITE)?;
         if !new.replace && self.contains(&new.name) {
             return Err(Error::usage(WRITE, format!("@{} already exists", new.name))
-                .hint("allow replacing it with --force, or name another"));
+                .hint("allow replacing it with --force, or name another dataset"));
         }
         let stage = self.stage()?;
         let mut manifest = self.layout(new)?;
@@ -349,7 +349,7 @@ impl DatasetWriter {
             return Ok(pieces);
         };
         let damage = Damage::at(&unsealed.manifest, &unsealed.striped, wrong_at_bytes, 1);
-        let cause = "the drive returns other bytes than were written, two times";
+        let cause = "twice, the drive returned other bytes than were written";
         Err(Error::corrupt(WRITE, cause)
             .drive(&damage.drive)
             .path(&damage.path)
@@ -428,7 +428,7 @@ impl Unsealed {
         if !self.replace && volume.contains(&name) {
             return Err(
                 Error::usage(WRITE, format!("@{name} has been created in the meantime"))
-                    .hint("allow replacing it with --force, or name another"),
+                    .hint("allow replacing it with --force, or name another dataset"),
             );
         }
         let replaced = volume.id_of(&name);
@@ -483,8 +483,9 @@ impl Unsealed {
         let removed = replaced.map(|id| volume.remove_shares(&id));
         if let Some(Err(error)) = removed {
             self.stage.leave();
-            return Err(error
-                .hint("the dataset is whole: the next put on this volume removes the one before"));
+            return Err(error.hint(
+                "the dataset is whole: the next put on this volume removes the previous one",
+            ));
         }
         Ok(self.manifest)
     }

@@ -303,7 +303,7 @@ fn drives_do_not_join_or_leave_where_something_would_be_lost_or_mixed() {
     drive.dir = elsewhere.path("d0");
     told(
         volume.add(&drive, Watch::NOBODY).unwrap_err(),
-        "belongs to a volume already",
+        "belongs to a volume, or belonged to one before",
     );
     drive.name = "d1".to_string();
     told(

@@ -513,7 +513,7 @@ fn what_a_drive_was_before_it_was_replaced_is_never_read() {
         // Elsewhere it is not taken for the result of the replacement.
         let error = replace(&place, "d1", "pulled", false).unwrap_err();
         assert!(
-            error.to_string().contains("before it was replaced"),
+            error.to_string().contains("from before a replacement"),
             "{error}"
         );
         fs::rename(place.path("d1"), place.path("newer")).unwrap();

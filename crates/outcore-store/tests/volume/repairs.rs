@@ -243,7 +243,7 @@ fn two_directories_are_never_the_same_drive() {
     assert!(place.get(&volume, "x").unwrap() == newer);
     let error = replace(&place, "d1", "e").unwrap_err();
     assert!(
-        error.to_string().contains("before it was replaced"),
+        error.to_string().contains("from before a replacement"),
         "{error}"
     );
 }

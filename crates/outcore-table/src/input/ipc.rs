@@ -96,11 +96,12 @@ impl MessageAt {
 
     fn of(block: &Block) -> Result<Self> {
         let place = MessageAt {
-            at_bytes: u64::try_from(block.offset()).map_err(|_| damaged("a negative place"))?,
+            at_bytes: u64::try_from(block.offset())
+                .map_err(|_| damaged("a message has a negative place"))?,
             metadata_bytes: u32::try_from(block.metaDataLength())
-                .map_err(|_| damaged("a negative length"))?,
+                .map_err(|_| damaged("a message has a negative length"))?,
             body_bytes: u64::try_from(block.bodyLength())
-                .map_err(|_| damaged("a negative length"))?,
+                .map_err(|_| damaged("a message has a negative length"))?,
         };
         Ok(place)
     }
@@ -120,7 +121,7 @@ fn damaged(cause: &str) -> Error {
 }
 
 fn no_schema() -> Error {
-    damaged("a stream without a schema")
+    damaged("the stream has no schema")
 }
 
 fn message(bytes: &[u8]) -> Result<Message<'_>> {
@@ -160,7 +161,7 @@ impl IpcFile {
         let len_bytes = file.len_bytes();
         let cut_short = || {
             let len = units::bytes(len_bytes);
-            let cause = format!("an Arrow file that ends without a footer, after {len}");
+            let cause = format!("the Arrow file ends without a footer, after {len}");
             Error::corrupt(READ, cause).hint(NO_FOOTER)
         };
         let trailer_at = len_bytes.checked_sub(TRAILER_BYTES).ok_or_else(cut_short)?;
@@ -172,12 +173,12 @@ impl IpcFile {
         let footer_bytes =
             read_footer_length(trailer).map_err(|error| fault::arrow(READ, &error))?;
         let footer_at = trailer_at.checked_sub(footer_bytes as u64);
-        let footer_at = footer_at.ok_or_else(|| damaged("a footer longer than the file"))?;
+        let footer_at = footer_at.ok_or_else(|| damaged("the footer is longer than the file"))?;
         let bytes = file.read(footer_at, footer_bytes as u64)?;
         let footer = root_as_footer(&bytes).map_err(|error| invalid("footer", error))?;
         let schema = footer
             .schema()
-            .ok_or_else(|| damaged("a footer without a schema"))?;
+            .ok_or_else(|| damaged("the footer has no schema"))?;
         let schema = schema_of(schema)?;
         let blocks = footer.dictionaries().into_iter().flatten();
         let dictionaries = blocks.map(MessageAt::of).collect::<Result<Vec<_>>>()?;
@@ -244,9 +245,9 @@ impl IpcFile {
             let place = MessageAt {
                 at_bytes,
                 metadata_bytes: u32::try_from(metadata.len() as u64 + PREFIX_BYTES)
-                    .map_err(|_| damaged("a message of 4 GiB"))?,
+                    .map_err(|_| damaged("a message has 4 GiB or more"))?,
                 body_bytes: u64::try_from(message.bodyLength())
-                    .map_err(|_| damaged("a negative length"))?,
+                    .map_err(|_| damaged("a message has a negative length"))?,
             };
             let end_bytes = at_bytes.saturating_add(place.len_bytes());
             if end_bytes > file.len_bytes() {
@@ -271,7 +272,7 @@ impl IpcFile {
                     batches.add(place, &message, dictionaries.len())?;
                 }
                 other => {
-                    let cause = format!("a message of kind {other:?} where a batch must be");
+                    let cause = format!("a message has the kind {other:?} where a batch must be");
                     return Err(damaged(&cause).offset(at_bytes));
                 }
             }
@@ -395,7 +396,7 @@ impl IpcFile {
             let decoded =
                 decoder.read_record_batch(&at.place.block(), &Buffer::from(bytes.clone()));
             let decoded = decoded.map_err(|error| fault::arrow(READ, &error))?;
-            let batch = decoded.ok_or_else(|| damaged("a message without a batch"))?;
+            let batch = decoded.ok_or_else(|| damaged("a message has no batch"))?;
             batch
                 .project(columns)
                 .map_err(|error| fault::arrow(READ, &error))
@@ -509,9 +510,10 @@ impl<'f> FoundBatches<'f> {
     ) -> Result<()> {
         let batch = message
             .header_as_record_batch()
-            .ok_or_else(|| damaged("a message without a batch"))?;
+            .ok_or_else(|| damaged("a message has no batch"))?;
         let rows_count = u64::try_from(batch.length());
-        let rows_count = rows_count.map_err(|_| damaged("a negative number of rows"))?;
+        let rows_count =
+            rows_count.map_err(|_| damaged("a batch has a negative number of rows"))?;
         let (file, transfers) = (self.file, &mut self.transfers);
         let body_bytes = place.at_bytes.saturating_add(place.metadata_bytes.into());
         let opened = |buffer: PackedBuffer| {
@@ -568,7 +570,7 @@ fn metadata_at(
     };
     let [c0, c1, c2, c3, l0, l1, l2, l3] = *prefix;
     if [c0, c1, c2, c3] != CONTINUATION {
-        return Err(damaged("no message where one must begin").offset(at_bytes));
+        return Err(damaged("no message begins where one must begin").offset(at_bytes));
     }
     let len_bytes = u64::from(u32::from_le_bytes([l0, l1, l2, l3]));
     if len_bytes == 0 {
@@ -610,7 +612,7 @@ fn without_prefix(metadata: &[u8]) -> &[u8] {
 fn opened_bytes(bytes: &[u8], place: MessageAt) -> Result<u64> {
     let (head, body) = bytes
         .split_at_checked(place.metadata_bytes as usize)
-        .ok_or_else(|| damaged("a message shorter than its metadata"))?;
+        .ok_or_else(|| damaged("a message is shorter than its metadata"))?;
     let message = message(without_prefix(head))?;
     let batch = match message.header_type() {
         MessageHeader::DictionaryBatch => message
@@ -618,7 +620,7 @@ fn opened_bytes(bytes: &[u8], place: MessageAt) -> Result<u64> {
             .and_then(|dictionary| dictionary.data()),
         _ => message.header_as_record_batch(),
     };
-    let batch = batch.ok_or_else(|| damaged("a message without a batch"))?;
+    let batch = batch.ok_or_else(|| damaged("a message has no batch"))?;
     if batch.compression().is_none() {
         return Ok(0);
     }

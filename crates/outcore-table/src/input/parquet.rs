@@ -112,7 +112,7 @@ impl ParquetFile {
             }
             if file.len_bytes() < FILE_BYTES_MIN || tail.as_ref() != MAGIC {
                 let cause = format!(
-                    "a Parquet file that ends without a footer, after {}",
+                    "the Parquet file ends without a footer, after {}",
                     units::bytes(file.len_bytes())
                 );
                 return Err(Error::corrupt(READ, cause).hint(NO_FOOTER));
@@ -649,7 +649,7 @@ fn check_group(group: &RowGroupMetaData) -> Result<()> {
         if group.num_rows() == 0 && column.num_values() > 0 {
             let count = units::counted(column.num_values().unsigned_abs(), "value");
             let cause = format!(
-                "the footer gives a row group no rows, and its column {count}: {}",
+                "the footer says that a row group has no rows, but that a column of it has {count}: {}",
                 column.column_path()
             );
             return Err(

@@ -425,7 +425,7 @@ impl ChunkReader for Fetched {
         let bytes = self.from(start)?;
         if length > bytes.len() {
             return Err(ParquetError::EOF(format!(
-                "a page of {length} bytes where its column has {} left",
+                "a page has {length} bytes, but its column has only {} left",
                 bytes.len()
             )));
         }
@@ -486,7 +486,7 @@ impl Windows {
         if least_bytes > longest_bytes {
             let needed = outcore_io::units::bytes(least_bytes);
             let allowed = outcore_io::units::bytes(longest_bytes);
-            let cause = format!("a page of {needed}, where a column may take {allowed}");
+            let cause = format!("a page takes {needed}, but a column may take only {allowed}");
             let error = Error::new(outcore_io::Kind::Memory, READ, cause).path(self.file.path());
             return Err(self.refuse(error.offset(start).hint("allow more with --memory")));
         }
@@ -541,7 +541,7 @@ impl ChunkReader for Windows {
         let bytes = self.stretch(start, length as u64)?;
         if length > bytes.len() {
             return Err(ParquetError::EOF(format!(
-                "a page of {length} bytes where its column has {} left",
+                "a page has {length} bytes, but its column has only {} left",
                 bytes.len()
             )));
         }

@@ -115,7 +115,7 @@ pub fn partition(
         let cause = "a null and a text would share a directory";
         return Err(Error::usage(PARTITION, cause)
             .path(twice)
-            .hint("change that text: it marks nulls in names of directories"));
+            .hint("change the text: the same text marks nulls in names of directories"));
     }
     let writes = OutputOptions {
         files: FileRows::Ends(ends_at),

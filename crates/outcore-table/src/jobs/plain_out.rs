@@ -99,7 +99,7 @@ pub fn write_columns_beside(
     let format = TableFormat::of_name(path).ok_or_else(|| {
         Error::usage(WRITE, "its name does not give the format of the table")
             .path(path)
-            .hint("end it in .parquet, .arrow or .csv")
+            .hint("end the name in .parquet, .arrow or .csv")
     })?;
     let fields = table.columns.iter().map(|(name, kind)| {
         let of = match kind {

@@ -286,7 +286,7 @@ fn chosen(whole: &Schema, origins: &[Origin], name: &String) -> Result<(FieldRef
         }
         Origin::Computed(computed) if is_whole => (field, Origin::Computed(*computed)),
         Origin::Computed(_) => {
-            let cause = format!("`{name}` is in a column that is computed");
+            let cause = format!("`{name}` is a field of a column that is computed");
             return Err(Error::usage(SELECT, cause).hint("give the column a name of its own"));
         }
     })

@@ -455,7 +455,7 @@ fn read_blocks(
 fn cut_short() -> Error {
     Error::corrupt(
         "resume",
-        "what the killed run said of its output is cut short",
+        "the record of the killed run's output is cut short",
     )
     .hint("give the killed job up, and begin anew")
 }

@@ -296,8 +296,8 @@ impl OutputOptions {
             | (Some(Codec::Zstd(_)), Some(codec @ Codec::Zstd(_)))
             | (None, Some(codec @ Codec::None)) => codec,
             _ => {
-                let cause = "the ending of its name selects the compression of text, and this is \
-                             another codec";
+                let cause = "the ending of the name selects the compression of text, but --codec \
+                             names another one";
                 return Err(Error::usage("choose codec", cause)
                     .path(name)
                     .hint("let the name end in .gz or .zst, and leave --codec out"));

@@ -429,7 +429,7 @@ impl VectorFile {
         let (container, told) = told_by(path);
         let ending = ending_of(path);
         if FOREIGN_ENDINGS.contains(&&*ending) {
-            let cause = format!("a file that ends in .{ending} is not written");
+            let cause = format!("outcore does not write files that end in .{ending}");
             return Err(Error::usage("create output", cause)
                 .path(path)
                 .hint("choose .npy, or a name without a known ending for raw numbers"));
@@ -587,5 +587,5 @@ fn corrupt(cause: impl Into<String>) -> Error {
 }
 
 fn empty() -> Error {
-    Error::usage("read vectors", "it has no vectors").hint("name a file with at least one")
+    Error::usage("read vectors", "it has no vectors").hint("name a file with at least one vector")
 }

@@ -81,8 +81,8 @@ fn check(base: &VectorFile) -> Result<()> {
     let (cause, hint) = match base.element {
         Element::F32 | Element::F64 | Element::F16 => return Ok(()),
         Element::I8 | Element::U8 => (
-            "an index of it would not be smaller than the file itself",
-            "search it without one, or make one with lists: --nlist",
+            "an index without lists would not be smaller than the file itself",
+            "search the file without an index, or make an index with lists: --nlist",
         ),
         Element::I32 | Element::I64 => (
             "it holds ids, not vectors",

@@ -189,9 +189,9 @@ impl<'a> Checkpoint<'a> {
         }
         if found.iterations > options.max_iterations {
             let cause = format!("its run has already made {} iterations", found.iterations);
-            return Err(Error::usage(FORM.operation, cause)
-                .path(path)
-                .hint("allow more with --max-iterations, or remove it to start again"));
+            return Err(Error::usage(FORM.operation, cause).path(path).hint(
+                "allow more with --max-iterations, or remove the checkpoint to start again",
+            ));
         }
         let centroids_bytes = options.k * base.dimension * size_of::<f64>();
         let damage = |cause: &str| FORM.damage(cause.to_string()).path(path);

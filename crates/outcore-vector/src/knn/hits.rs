@@ -236,7 +236,7 @@ impl<'a> Collector<'a> {
     fn reserve_chunk(&self, count: usize) -> Result<Reservation> {
         let all_bytes = (count as u64 + 1) * CHUNK_BYTES;
         if self.scratch.is_some() && all_bytes + buffers_bytes(self.job) > self.share_bytes {
-            let cause = "the results have had their share of the memory";
+            let cause = "the results have used up their share of the memory";
             return Err(Error::new(Kind::Memory, SEARCH, cause));
         }
         self.job.budget.reserve("results", CHUNK_BYTES)

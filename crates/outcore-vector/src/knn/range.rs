@@ -54,7 +54,7 @@ impl RangeOptions {
     /// The radius as a distance; smaller values are nearer.
     fn bound(&self) -> Result<f64> {
         if !self.radius.is_finite() {
-            let cause = format!("a radius of {}", self.radius);
+            let cause = format!("the radius is {}", self.radius);
             return Err(Error::usage(OPERATION, cause).hint("give a finite number"));
         }
         if self.radius < 0.0 && self.metric != Metric::Ip {

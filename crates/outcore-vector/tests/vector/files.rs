@@ -62,7 +62,7 @@ fn arrays_of_numpy_may_be_truth_values_or_wider_than_records() {
     assert_eq!((truth.type_name().as_str(), truth.rows), ("u8x2", 3));
     for name in ["a.npz", "a.PARQUET", "a.csv"] {
         let error = convert(&job, &first, &place.path(name), false, None).unwrap_err();
-        assert!(error.cause().contains("is not written"), "{error}");
+        assert!(error.cause().contains("does not write files"), "{error}");
     }
     let index = place.path("index.FBIN");
     let error = outcore_vector::index::build(&job, &first, &index, false).unwrap_err();

@@ -30,7 +30,7 @@ Examples:
 /// line of both and once as a line of LEFT alone.
 ///
 /// Records are compared by their key, and tables, CSV and JSON lines by row. In both
-/// cases one column of the three is kept, for example with -12. Null is equal to null.
+/// cases, keep one of the three columns, for example with -12. Null is equal to null.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = COMM_EXAMPLES,
@@ -55,7 +55,7 @@ pub(crate) struct CommArgs {
     /// Leave out the third column: items in both
     #[arg(short = '3', long, overrides_with = "not_both")]
     pub(crate) not_both: bool,
-    /// Write the number of lines in each of the three columns at the end
+    /// At the end, write the number of lines in each of the three columns
     #[arg(long)]
     pub(crate) total: bool,
     /// Key columns to match rows on, or fields of .npy files, separated by commas. Default: all
@@ -105,7 +105,7 @@ impl CommArgs {
                      --not-left, --not-right and --not-both"
                 );
                 Err(Error::usage("read arguments", cause)
-                    .hint("for those of LEFT alone pass --not-right and --not-both"))
+                    .hint("for the items that only LEFT has, pass --not-right and --not-both"))
             }
         }
     }

@@ -73,10 +73,10 @@ pub(crate) struct GenArgs {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Printable records
+    /// Make printable records
     #[arg(short, long, help_heading = "gensort")]
     pub ascii: bool,
-    /// Keys that share prefixes
+    /// Make keys that share prefixes
     #[arg(short, long, help_heading = "gensort")]
     pub skewed: bool,
     /// Number of the first record

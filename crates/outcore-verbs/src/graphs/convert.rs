@@ -87,9 +87,9 @@ pub(crate) struct GraphConvertArgs {
     /// numbers. Without it, a matrix must be square
     #[arg(long, help_heading = "Edges")]
     bipartite: bool,
-    /// Ids are not 0, 1, 2, ...: number the vertices in their order, and keep the ids. They are
-    /// `numbers` below 2^64 or, in text and CSV, `text` of up to 4 KiB; `auto` looks at the first
-    /// lines
+    /// Ids are not 0, 1, 2, ...: number the vertices in the order of the ids, and keep the ids. Ids
+    /// are `numbers` below 2^64 or, in text and CSV, `text` of up to 4 KiB; `auto` looks at the
+    /// first lines
     #[arg(long, value_name = "auto|numbers|text", num_args = 0..=1, require_equals = true, default_missing_value = "auto", value_parser = Relabel::parse, help_heading = "Edges")]
     relabel: Option<Relabel>,
     /// The first line of CSV is an edge, not the names of columns; for CSV only

@@ -138,7 +138,7 @@ impl On<'_> {
     pub(super) fn note_unweighted(&self) {
         if !self.graph.manifest().weighted {
             self.host.note(
-                "the graph has no weights, so every edge counts 1; `graph convert` has --weights",
+                "the graph has no weights, so every edge has weight 1; `graph convert --weights` stores weights",
             );
         }
     }

@@ -87,7 +87,7 @@ Examples:
   outcore graph cc g.graph -o components.npy
   outcore graph cc g.graph -o components.csv --names --memory 512MiB";
 
-/// Connected components: the smallest vertex of the component of each vertex
+/// Connected components: for each vertex, the smallest vertex in its component
 ///
 /// The directions of edges do not matter.
 #[derive(Debug, Args)]
@@ -147,7 +147,7 @@ Examples:
   outcore graph scc g.graph -o strong.npy
   outcore graph scc g.graph -o strong.csv --memory 512MiB";
 
-/// Strongly connected components: the smallest vertex of the component of each vertex
+/// Strongly connected components: for each vertex, the smallest vertex in its component
 ///
 /// Vertices are in one component if each reaches the other along the directions of edges.
 #[derive(Debug, Args)]
@@ -225,7 +225,7 @@ Examples:
 
 /// Shortest paths: the smallest sum of weights from the nearest source to each vertex
 ///
-/// Edges without weights count 1. Vertices that are not reached get infinity; --top lists them
+/// An edge without a weight has the length 1. Vertices that are not reached get infinity; --top lists them
 /// last.
 #[derive(Debug, Args)]
 #[command(after_long_help = SSSP_EXAMPLES)]
@@ -429,7 +429,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = CLOSENESS_EXAMPLES)]
 pub(crate) struct Closeness {
-    /// Number of random sources to search from; the work grows with it
+    /// Number of random sources to search from; the work grows with this number
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     sources: u32,
     /// Random seed of the sources
@@ -476,7 +476,7 @@ Examples:
   outcore graph lp g.graph -o communities.npy
   outcore graph lp g.graph -o communities.csv --rounds 10";
 
-/// Label propagation: the smallest vertex of the community of each vertex
+/// Label propagation: for each vertex, the smallest vertex in its community
 ///
 /// In rounds, each vertex takes the label that most of its neighbours have, until no label changes.
 /// The directions of edges do not matter.
@@ -541,7 +541,7 @@ Examples:
   outcore graph louvain g.graph -o communities.npy
   outcore graph louvain g.graph -o communities.csv --resolution 0.5 --seed 7";
 
-/// Louvain's method: the smallest vertex of the community of each vertex
+/// Louvain's method: for each vertex, the smallest vertex in its community
 ///
 /// Communities have more weight inside than expected by chance. The command prints their
 /// modularity. The graph must be undirected.

@@ -41,8 +41,8 @@ pub(crate) struct ProbeArgs {
 /// List scratch directories (.outcore-*) and say whether a running job owns them
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Directories to search, with those directly inside them, or places of a store such as
-    /// s3://bucket. Default: the configured drives, or the current directory
+    /// Directories to search, and the directories directly inside them, or places of a store such
+    /// as s3://bucket. Default: the configured drives, or the current directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
 }
@@ -57,8 +57,8 @@ pub(crate) struct CleanArgs {
     /// Also remove what jobs that can be resumed have left
     #[arg(long)]
     pub(crate) resumable: bool,
-    /// Directories to search, with those directly inside them, or places of a store such as
-    /// s3://bucket. Default: the configured drives, or the current directory
+    /// Directories to search, and the directories directly inside them, or places of a store such
+    /// as s3://bucket. Default: the configured drives, or the current directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dirs: Vec<PathBuf>,
 }
@@ -82,7 +82,7 @@ report! {
     pub(crate) struct MeasuredDrive {
         /// Its name.
         name: String,
-        /// A directory on it.
+        /// A directory on the drive.
         dir: Place,
         /// Bytes per second of sequential reads.
         read_bytes_per_s: Option<u64>,
@@ -183,7 +183,7 @@ report! {
         path: Place,
         /// Whether a running job uses it.
         in_use: bool,
-        /// The file that has parts only here.
+        /// The input file, if the only copy of some of its parts is here.
         kept_for: Option<Place>,
         /// The job that can be resumed with it: `command`, `age_seconds` and `done_percent`.
         resume: Option<ResumableJob>,
@@ -225,7 +225,7 @@ report! {
     pub(crate) struct Setting {
         /// Its name in the file of settings.
         key: String,
-        /// Its value, as the file would have it.
+        /// The value, written as in that file.
         value: String,
         /// The source of the value.
         source: String,
@@ -238,7 +238,7 @@ report! {
         [used: JobSummary],
         /// The settings; each is an event `setting`.
         settings: Listed<Setting>,
-        /// The file that was read; none if there is none.
+        /// The file that was read; none if no file exists.
         file: Option<Place>,
     }
 }

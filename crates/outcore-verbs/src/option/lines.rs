@@ -544,8 +544,7 @@ impl LineArgs {
 #[command(next_help_heading = "Lines")]
 pub(crate) struct HeaderArgs {
     /// The first N lines of each file are a header: they stay unchanged at the front of the output,
-    /// once. After --comment, the first N lines that are not comments. Several inputs must have the
-    /// same header
+    /// once. With --comment, N does not include comments. Several inputs must have the same header
     #[arg(id = "header_lines", long = "header", value_name = "N")]
     lines: Option<u64>,
     /// Lines at the front of each file that begin with TEXT are comments: they stay unchanged at

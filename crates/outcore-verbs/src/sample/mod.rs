@@ -79,7 +79,7 @@ impl Verb for Sample {
                 (None, Some(all)) => records.copy_with_replacement(count, all, seed),
                 (None, None) => Err(Error::usage(
                     "sample",
-                    "a stream cannot be drawn from with replacement, since its length is not known",
+                    "to draw with replacement, outcore must know the length of the input, but this is a stream",
                 )
                 .hint("write the stream to a file first, or leave --with-replacement out")),
             }

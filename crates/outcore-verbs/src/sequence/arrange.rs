@@ -106,7 +106,7 @@ impl Pass for Zip {
         match args.files.input.zip.is_empty() {
             false => Ok(Steps::Known(Vec::new())),
             true => Err(Error::usage(READ, "zip needs a second file")
-                .hint("name it with --zip; several inputs in a row are read as one")),
+                .hint("name the second file with --zip; several inputs in a row are read as one")),
         }
     }
 }

@@ -36,9 +36,9 @@ report! {
         records_in: Option<u64>,
         /// The parts of the job, in order.
         phases: Vec<Phase>,
-        /// Its position, counted from 0; none if there is no such record.
+        /// Position of the record, counted from 0; none if the expression is true for no record.
         position: Option<u64>,
-        /// Whether there is such a record; none if only the plan was requested.
+        /// Whether a record was found; none if only the plan was requested.
         is_found: Option<bool>,
     }
 }
@@ -57,7 +57,8 @@ impl Verb for Find {
             let cause = "find reports the position of a record in the input, and --where would \
                          change it";
             let error = Error::usage("read arguments", cause);
-            return Err(error.hint("leave --where out, and write both as one: find '(A) && (B)'"));
+            return Err(error
+                .hint("leave --where out, and write both conditions as one: find '(A) && (B)'"));
         }
         let prepared = open(host, &args.input, None);
         let mut prepared = prepared.map_err(|error| for_tables(Find::NAME, error))?;

@@ -49,8 +49,8 @@ Examples:
 /// Prints each value and its count, in the order of the values; with -o, writes them as records of
 /// the value and an 8-byte count. Values are counted in memory, or with a sort if there are too
 /// many distinct ones; --explain shows which of the two applies. For tables, EXPR is one column or
-/// several separated by commas, and OUT is a table with the column count; `outcore group-by` has
-/// other aggregates.
+/// several separated by commas, and OUT is a table of these columns and `count`. `outcore group-by`
+/// has other aggregates.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = COUNT_BY_EXAMPLES,

@@ -54,7 +54,7 @@ report! {
         phases: Vec<Phase>,
         /// The borders of all bins: the least and the greatest number that are counted.
         range: Vec<f64>,
-        /// The count of each bin.
+        /// How many numbers each bin has.
         counts: Vec<u64>,
     }
 }

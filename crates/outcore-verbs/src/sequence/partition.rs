@@ -144,7 +144,7 @@ fn pattern_of(args: &PartitionArgs) -> Result<&str> {
         Err(error.hint(hint))
     };
     let Some(pattern) = args.output.to_str() else {
-        let cause = "its name is not UTF-8, but the manifest of the parts is";
+        let cause = "its name is not UTF-8, so the manifest of the parts cannot have it";
         return refuse(cause, "give another name");
     };
     if !pattern.contains(PART) {

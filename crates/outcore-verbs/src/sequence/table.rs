@@ -107,7 +107,7 @@ fn select(
         computed,
     };
     if ends.rows.tables.parts.is_some() && !selection.conditions.is_empty() {
-        let cause = "--parts needs the number of rows, which a condition leaves open";
+        let cause = "--parts needs the number of rows, which is not known with a condition";
         return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
     }
     let text = ends.text()?.needing(selection.names_needed());

@@ -278,7 +278,7 @@ pub(crate) trait Pass: 'static {
     const ALIASES: &'static [&'static str] = &[];
     /// The files that it reads.
     const INPUTS: Inputs = Inputs::Files;
-    /// The verb for rows in the report.
+    /// The participle for the rows in the report, such as `kept` or `zipped`.
     const DONE: &'static str;
     /// Its options, among them those of [`PassArgs`].
     type Args: Args + AsRef<PassArgs> + Send + 'static;

@@ -93,9 +93,9 @@ impl Consumed {
             names.push(format!("{} more", freed.len() - NAMES_MAX));
         }
         format!(
-            "--delete-input had freed {} of {}: {} kept the length, but parts are zeros now; a \
-             marker ({}) records this, and scratch with parts of the rest stays as long as the \
-             marker exists, so restore from the source, then remove the marker",
+            "--delete-input had freed {} of {}: {} kept the length, but parts are zeros now; restore \
+             from the source, then remove the marker ({}): scratch with parts of the rest stays as \
+             long as the marker exists",
             units::bytes(freed_bytes),
             units::bytes(all_bytes),
             names.join(", "),
@@ -131,7 +131,6 @@ pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Tar
 }
 
 fn remove_file(path: &Path) -> Result<()> {
-    folder::remove_file(path).map_err(|error| {
-        error.hint("the output is complete; remove the inputs that are left yourself")
-    })
+    folder::remove_file(path)
+        .map_err(|error| error.hint("the output is complete; remove the remaining inputs yourself"))
 }

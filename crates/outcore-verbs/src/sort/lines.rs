@@ -211,7 +211,10 @@ fn check_plain(args: &SortArgs, plain_for: PlainFor) -> Result<()> {
     } else if is_to_stdout {
         return Err(plain_for.not_one_file());
     } else if is_resumed && is_random(args) && !has_seed {
-        ("-R has another order in each run", "choose one with --seed")
+        (
+            "-R has another order in each run",
+            "choose an order with --seed",
+        )
     } else {
         return Ok(());
     };

@@ -123,8 +123,8 @@ pub(crate) struct SortArgs {
     /// Print the plan and stop
     #[arg(long, help_heading = "Plan", conflicts_with = "trace")]
     pub(crate) dry_run: bool,
-    /// Seed for sampling, drive choice and -R (whose order otherwise differs in each run). Does
-    /// not affect the output otherwise
+    /// Seed for sampling, drive choice and -R. Without a seed, -R has a different order in each
+    /// run. Only the output of -R depends on the seed
     #[arg(long, value_name = "N", help_heading = "Plan")]
     pub(crate) seed: Option<u64>,
 }

@@ -45,8 +45,8 @@ pub(crate) struct SplitArgs {
     #[arg(value_name = "IN", value_hint = ValueHint::FilePath)]
     pub(crate) inputs: Vec<PathBuf>,
     /// File name pattern: {part} becomes the part number, from 0; with --by, the name of a
-    /// directory. Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of
-    /// records get a header if it ends in .npy
+    /// directory. Parts of lines are compressed if the pattern ends in .gz, .zst, .bz2 or .xz;
+    /// parts of records get a header if the pattern ends in .npy
     #[arg(short, long, value_name = "PATTERN", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
     /// Number of parts

@@ -64,8 +64,8 @@ pub(crate) struct DedupArgs {
     /// Columns that make two rows duplicates, separated by commas. Default: all columns
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
-    /// Which row of each key to keep: first, last, or a column: the row with its smallest value, or
-    /// with COLUMN:desc its largest
+    /// Which row of each key to keep: first, last, or COLUMN for the row with the smallest value in
+    /// this column (COLUMN:desc for the largest)
     #[arg(long, value_name = "WHICH", default_value = "first")]
     pub(crate) keep: String,
     /// Remove rows whose texts in this column are nearly the same
@@ -165,7 +165,7 @@ report! {
         cut_tokens: Option<u64>,
         /// The table of removed rows; none if no file was named.
         removed_output: Option<Place>,
-        /// Its length in bytes.
+        /// Length of this table in bytes.
         removed_bytes: Option<u64>,
     }
 }
@@ -298,7 +298,8 @@ fn near_of(args: &DedupArgs, keep: &Keep) -> Result<Option<Near>> {
         return Ok(None);
     };
     if let Keep::Best(_) = keep {
-        let cause = "near duplicates can keep the first or the last row, not the best by a column";
+        let cause =
+            "of near duplicates, the first or the last row is kept, not the best by a column";
         return Err(Error::usage(READ, cause)
             .hint("give --keep first or --keep last; sort the table by that column first"));
     }

@@ -26,7 +26,7 @@ Examples:
 
 Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
 median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
-expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
+expressions, as map takes them; a text that is the name of a column means this column. arg_min gives the
 value of C in the first row where BY is smallest, among the rows where neither is null. All aggregates
 except for count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38
 digits; a larger sum is an error. Null is a group of its own. median and quantile interpolate between

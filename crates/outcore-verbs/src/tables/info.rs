@@ -32,7 +32,7 @@ pub(crate) struct InfoArgs {
     /// Files of Parquet, Arrow, CSV or JSON lines, or directories of them, in order, as one table
     #[arg(required = true, value_name = "IN", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Types of columns of CSV and JSON lines; those of other columns are inferred from a sample
+    /// Types of columns of CSV and JSON lines; the types of others are inferred from a sample
     #[arg(long, value_name = "NAME:TYPE,...")]
     pub(crate) schema: Option<String>,
     #[command(flatten)]

@@ -64,7 +64,7 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_name = "COLUMN")]
     pub(crate) on: Vec<String>,
     /// Which rows to write: inner, left, right, full, semi (rows of LEFT that have a partner) or
-    /// anti (those that have none). Default: inner, and left with --asof
+    /// anti (rows of LEFT that have none). Default: inner, and left with --asof
     #[arg(long, value_name = "KIND")]
     pub(crate) how: Option<String>,
     /// As-of join: the partner is the last row of RIGHT whose value in this column is not greater

@@ -41,7 +41,7 @@ fn format_hint(name: &Path) -> &'static str {
     match Holds::of_name(name) {
         Some(Holds::Vectors) => "outcore vector convert writes files of vectors",
         Some(_) => {
-            "only text takes this ending, as in out.csv.gz; --codec compresses Parquet inside"
+            "only text takes this ending, as in out.csv.gz; --codec compresses columns of Parquet"
         }
         None => {
             "let it end in .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl, or name a \

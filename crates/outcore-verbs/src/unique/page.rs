@@ -57,7 +57,7 @@ pub(crate) struct UniqueArgs {
     pub(crate) count: bool,
     #[command(flatten)]
     pub(crate) occurrence: OccurrenceArgs,
-    /// Keep the lines in input order, as `awk '!seen[$0]++'` does: the first of each. A table keeps
+    /// Keep the first of equal lines, in input order, as `awk '!seen[$0]++'` does. A table keeps
     /// the first row of each key, in input order
     #[arg(long, help_heading = "Order", conflicts_with_all = ["count", "descending"])]
     pub(crate) keep_order: bool,

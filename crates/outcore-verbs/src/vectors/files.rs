@@ -46,9 +46,9 @@ Examples:
 
 /// Convert vectors to another format or number type
 ///
-/// Numbers stay unchanged, or become the nearest number of the new kind; a number outside its range
-/// is an error. IN may be a Parquet or Arrow table: then the lists in a column are the vectors, and
-/// their numbers stay unchanged. OUT appears whole or not at all.
+/// Numbers stay unchanged, or become the nearest number of the new kind; a number outside the range
+/// of that kind is an error. IN may be a Parquet or Arrow table: then the lists in a column are the
+/// vectors, and their numbers stay unchanged. OUT appears whole or not at all.
 #[derive(Debug, Args)]
 #[command(after_long_help = CONVERT_EXAMPLES)]
 pub(crate) struct VectorConvertArgs {
@@ -78,7 +78,7 @@ report! {
         r#type: String,
         /// Kind of number and dimension of the input.
         type_in: String,
-        /// The column of a table that had them; none if the input was not a table.
+        /// The column of the table that had the vectors; none if the input was not a table.
         column: Option<String>,
         /// Bytes of the vectors that were read, without headers.
         data_bytes: u64,

@@ -58,8 +58,9 @@ pub(crate) struct KmeansArgs {
     /// .arrow) or text (.csv, .jsonl) with the columns row and cluster. Reads the base once more
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     labels: Option<PathBuf>,
-    /// Where centroids start: k-means++ or random, on a sample of 8 K vectors, or 4096 if that is
-    /// more; parallel (k-means||), which reads the base three times; or a file of K centroids
+    /// Where centroids start: k-means++ or random, on a sample of 8 times K vectors, or of 4096 if
+    /// that is more; parallel (k-means||), which reads the base three times; or a file of K
+    /// centroids
     #[arg(
         long,
         value_name = "HOW",
@@ -91,8 +92,8 @@ pub(crate) struct KmeansArgs {
     #[arg(long)]
     spherical: bool,
     /// Keep the centroids of each iteration in FILE. If the run is stopped, the same command
-    /// continues from there, with the result of an uninterrupted run. FILE is removed when the run
-    /// is done. Cannot be used with --batch or --runs
+    /// continues from these centroids, with the result of an uninterrupted run. FILE is removed
+    /// when the run is done. Cannot be used with --batch or --runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["batch", "runs"])]
     checkpoint: Option<PathBuf>,
     #[command(flatten)]

@@ -84,7 +84,7 @@ report! {
     /// Pairs that were found: `records` counts the vectors.
     pub(crate) struct PairsSummary {
         [used: JobSummary],
-        /// The file with them; none if no file was named.
+        /// The file with the pairs; none if no file was named.
         output: Option<Place>,
         /// Vectors of the base.
         base_rows: u64,
@@ -167,11 +167,10 @@ pub(super) fn radius(
             None
         }
         (None, false) if args.output.is_some() => {
-            let cause =
-                "the number of results differs by query, so --limits is needed for their starts";
+            let cause = "queries have different numbers of results, so a second file has to say where the results of each query begin";
             let error = Error::usage("read arguments", cause);
             return Err(error.hint(
-                "give a file for these starts with --limits FILE, or end the output's name in \
+                "give the second file with --limits FILE, or end the output's name in \
                  .parquet",
             ));
         }

@@ -95,7 +95,7 @@ pub(crate) struct KnnArgs {
     /// with --radius), row and distance
     #[arg(short, long, value_name = "OUT", value_hint = ValueHint::FilePath, required = true)]
     pub(super) output: Option<PathBuf>,
-    /// Their distances, as f32 (infinite beyond its range): .fbin, .fvecs, .npy, or raw f32
+    /// Distances of these rows, as f32 (infinite beyond its range): .fbin, .fvecs, .npy, or raw f32
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) distances: Option<PathBuf>,
     /// Write the edges of the graph of neighbours: pairs of a query's row and a neighbour's row,
@@ -103,7 +103,7 @@ pub(crate) struct KnnArgs {
     /// --distances gets one distance per edge
     #[arg(long, conflicts_with = "radius")]
     pub(super) edges: bool,
-    /// Find the neighbours of every row of the base among the others
+    /// Find the neighbours of every row of the base among the other rows
     #[arg(long = "self")]
     pub(super) is_self: bool,
     /// Search only rows with a value other than 0 in this file: an array of bool or u8
@@ -150,7 +150,7 @@ report! {
     /// Neighbours that were found: `records` counts the queries.
     pub(crate) struct KnnSummary {
         [used: JobSummary],
-        /// The file with their rows; none if no file was named.
+        /// The file with the rows of the neighbours; none if no file was named.
         output: Option<Place>,
         /// Vectors of the base.
         base_rows: u64,

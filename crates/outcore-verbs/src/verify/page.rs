@@ -83,7 +83,7 @@ report! {
         ordered: Option<bool>,
         /// The number of records that must not follow the record before them; none for a table.
         unordered: Option<u64>,
-        /// Number of the first of those, counted from 0.
+        /// Number of the first record out of order, counted from 0.
         first_unordered: Option<u64>,
         /// Records whose key equals the key of the record before.
         duplicate_keys: Option<u64>,

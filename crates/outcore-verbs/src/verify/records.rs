@@ -211,8 +211,11 @@ fn open(host: &dyn Host, control: &Arc<Control>, names: &[PathBuf]) -> Result<Ch
     }
     match (sources.pop(), sources.is_empty()) {
         (Some(source), true) => open_one_stream(control, source),
-        _ => Err(Error::usage("open input", "a stream among other files")
-            .hint("check only the stream, or only files")),
+        _ => Err(Error::usage(
+            "open input",
+            "an input is a stream, but there are several inputs",
+        )
+        .hint("check only the stream, or only files")),
     }
 }
 

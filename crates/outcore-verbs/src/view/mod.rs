@@ -210,7 +210,7 @@ fn show_plan(host: &dyn Host, view: &SortedView, steps: &str, phase: PhasePlan) 
 fn holds_all() -> Error {
     Error::usage(
         "build view",
-        "a view holds all that was sorted: -u (--unique) cannot be used with views",
+        "a view holds all sorted items: -u (--unique) cannot be used with views",
     )
-    .hint("write one of each with `outcore sort -u`, and build a view of that")
+    .hint("write one item per key with `outcore sort -u`, and build a view of the result")
 }

@@ -83,7 +83,7 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
         };
         host.remark(&format!(
             "{found}. Datasets that do not need it, or that have parity or a mirror, can be read; \
-             nothing is written or removed until it is back"
+             nothing is written or removed until the drive is back"
         ));
     }
 }
@@ -92,8 +92,8 @@ fn remark_absent(host: &dyn Host, volume: &DatasetVolume) {
 fn remark_damaged(host: &dyn Host, volume: &DatasetVolume) {
     for (drive, path) in volume.damaged_drives() {
         host.remark(&format!(
-            "drive {} is damaged: it has lost {}. `outcore volume scrub` makes it again; nothing is \
-             written until then",
+            "drive {} is damaged: it has lost {}. `outcore volume scrub` makes the folder again; \
+             nothing is written until then",
             drive.name,
             path.display()
         ));

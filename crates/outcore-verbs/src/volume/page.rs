@@ -82,8 +82,8 @@ pub(crate) struct AddArgs {
 /// Datasets that use the drive are written anew without it: from the drive, or, if it is missing,
 /// from the other drives. Then the command removes its label, and its name from the drives file.
 /// From the start, new datasets do not use the drive. A missing drive then does not prevent writes,
-/// and its contents do not count if it comes back. A command that was killed continues when it is
-/// repeated; `volume add` cancels the removal of a drive that is present.
+/// and outcore ignores its contents if it comes back. A command that was killed continues when it
+/// is repeated; `volume add` cancels the removal of a drive that is present.
 #[derive(Debug, Args)]
 pub(crate) struct RemoveArgs {
     /// The drive to remove, by its name in the drives file
@@ -126,7 +126,7 @@ impl RateArgs {
 ///
 /// For each drive, it shows the directory, the bytes of datasets, the share by weight if that
 /// differs, and the free bytes. Datasets that cannot be read, or whose redundancy is incomplete,
-/// are listed with the drives that are missing or have lost them.
+/// are listed with the drives that are missing or have lost parts of them.
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {}
 
@@ -282,9 +282,9 @@ report! {
     /// Datasets that were moved.
     pub(crate) struct RebalanceReport {
         [used: JobSummary],
-        /// Their number.
+        /// The number of datasets that were moved.
         moved: u64,
-        /// Their bytes of data.
+        /// Bytes of data of these datasets.
         moved_bytes: u64,
     }
 }
@@ -370,11 +370,11 @@ report! {
         dataset: String,
         /// The drive.
         drive: String,
-        /// The file on it.
+        /// The file on the drive.
         path: String,
-        /// The position in that file of the part that the checksum covers.
+        /// The position in the file where the damaged part begins; a checksum covers this part.
         offset_bytes: u64,
-        /// Bytes of that part.
+        /// Bytes of this part.
         len_bytes: u64,
         /// Whether it has been restored from other drives: labels and manifests, and the data of a
         /// volume with parity or a mirror.
@@ -387,7 +387,7 @@ report! {
     pub(crate) struct Orphan {
         /// The drive.
         drive: String,
-        /// The file on it.
+        /// The file on the drive.
         path: Place,
         /// Its length.
         len_bytes: u64,
@@ -456,9 +456,9 @@ report! {
         contents: String,
         /// Whether it is a packed directory, or an empty directory in one.
         is_directory: bool,
-        /// Drives that it is on and that are missing.
+        /// Missing drives that hold a part of it.
         missing_drives: Vec<String>,
-        /// Whether it can be read as a whole without them.
+        /// Whether it can be read as a whole without the missing drives.
         is_readable: bool,
     }
 }
@@ -467,7 +467,8 @@ report! {
     /// The datasets of a volume, or the files that are packed in one.
     pub(crate) struct VolumeListing {
         [used: JobSummary],
-        /// The datasets, by name, or what is packed in one; each is an event `dataset`.
+        /// The datasets in the order of their names, or the files packed in one dataset; each is an
+        /// event `dataset`.
         entries: Listed<DatasetEntry>,
     }
 }

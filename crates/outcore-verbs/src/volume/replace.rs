@@ -98,8 +98,13 @@ impl Verb for Replace {
         let count = report.damages.0.len();
         let cause = match count {
             0 => return None,
-            1 => "one place was given up".to_owned(),
-            count => format!("{} places were given up", units::count(count as u64)),
+            1 => {
+                "1 part of the drive's data could not be computed from the other drives".to_owned()
+            }
+            count => format!(
+                "{} parts of the drive's data could not be computed from the other drives",
+                units::count(count as u64)
+            ),
         };
         Some(Error::corrupt("replace drive", cause).hint("put these datasets again"))
     }

@@ -148,8 +148,8 @@ impl Verb for Status {
         }
         if report.at_risk > 0 {
             words.lines(&format!(
-                "{} of them {} at risk: one more drive that fails makes them unreadable; rebuild the \
-                 missing one with `outcore volume replace`",
+                "{} of them {} at risk: if one more drive fails, data are lost; rebuild the missing \
+                 drive with `outcore volume replace`",
                 report.at_risk,
                 if report.at_risk == 1 { "is" } else { "are" }
             ));
@@ -169,7 +169,7 @@ impl Verb for Status {
         let single = report.risks.0.iter().filter(is_single).count() as u64;
         if single > 0 {
             words.lines(&format!(
-                "{} without redundancy: if a drive is lost, its part of them is lost",
+                "{} without redundancy: if a drive is lost, the parts on that drive are lost",
                 units::counted(single, "dataset")
             ));
         }

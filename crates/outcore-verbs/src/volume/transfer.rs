@@ -153,7 +153,7 @@ impl Transfer<'_> {
             let cause = "a volume exchanges files with this machine, not with an object store";
             return Err(Error::usage("copy dataset", cause)
                 .path(object)
-                .hint("copy it to a file first, or from one, with the vendor's tool"));
+                .hint("with the vendor's tool, download the object before `put`, or upload the file after `get`"));
         }
         let output = Target::File(self.target.to_path_buf());
         let is_file = Named::parse(self.target)?.is_none() && !is_stdout(self.target);

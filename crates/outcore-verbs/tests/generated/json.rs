@@ -22,7 +22,7 @@ pub(crate) fn sections() -> String {
     table::<IoTrace>("`io_trace` has", &mut text);
     table::<Phase>("A phase of `phases` has", &mut text);
     table::<WriteSummary>(
-        "### Verbs that write\n\nThe report of a verb that writes goes on with",
+        "### Verbs that write\n\nThe report of a verb that writes also has",
         &mut text,
     );
     table::<Plan>("A `plan` has", &mut text);

@@ -24,8 +24,8 @@ const PHRASES: [(&str, &str); 82] = [
          and lines are in the order of their keys",
     ),
     (
-        "one column of the three is kept, for example with -12",
-        "one column of the three is kept",
+        "keep one of the three columns, for example with -12",
+        "keep one of the three columns",
     ),
     (
         "; -5 prints all but the last 5",
@@ -193,8 +193,8 @@ const PHRASES: [(&str, &str); 82] = [
         "Field separator, one byte",
     ),
     (
-        "-R (whose order otherwise differs in each run)",
-        "the random order of `R` (which otherwise differs in each run)",
+        "-R. Without a seed, -R has a different order in each run. Only the output of -R depends on the seed",
+        "the random order of `R`. Without a seed, that order differs in each run. Only the output of `R` depends on the seed",
     ),
     (
         "Lines are merged by `outcore sort -m`",
@@ -222,8 +222,8 @@ const PHRASES: [(&str, &str); 82] = [
         "`unique` with --count counts whole records of any kind, and lines",
     ),
     (
-        "For tables, EXPR is one column or several separated by commas, and OUT is a table with the column count",
-        "For tables, `by` is one column or several, and the result is a table with the column `count`",
+        "For tables, EXPR is one column or several separated by commas, and OUT is a table of these columns and `count`",
+        "For tables, `by` is one column or several, and the result is a table of these columns and `count`",
     ),
     (
         "Record type, as in `sort --type`;",

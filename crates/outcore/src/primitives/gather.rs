@@ -176,7 +176,7 @@ pub fn gather_ranges(
             "the range {} to {} ends before it starts",
             range.start, range.end
         );
-        return Err(Error::usage("gather", cause).hint("give where each starts and ends"));
+        return Err(Error::usage("gather", cause).hint("give the start and the end of each range"));
     }
     let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     // A plan consists of positions.

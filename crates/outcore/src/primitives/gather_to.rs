@@ -145,7 +145,7 @@ fn count_of(job: &Job, positions: &Table) -> Result<u64> {
 fn checked(positions: &Table) -> Result<Table> {
     let (numbers, kind) = positions.numbers()?;
     if kind.is_float() || kind == NumberType::U128 {
-        let cause = format!("positions of type {}", kind.name());
+        let cause = format!("positions cannot have the type {}", kind.name());
         return Err(Error::usage("gather", cause)
             .hint("give integers: u64, i64, u32, i32, u16, i16, u8 or i8"));
     }

@@ -161,7 +161,7 @@ impl OpenSources {
         let count = counts.first().copied().unwrap_or(0);
         if let Some(other) = counts.iter().find(|other| **other != count) {
             let cause = format!(
-                "one has {} and another {other}",
+                "one sequence has {} and another {other}",
                 units::counted(count, "element")
             );
             return Err(

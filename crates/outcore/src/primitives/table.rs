@@ -287,7 +287,8 @@ impl Table {
     fn then(&self, step: Step, text: String) -> Result<Self> {
         if self.steps.len() == STEPS_MAX {
             let cause = format!("more than {STEPS_MAX} steps in one pass");
-            return Err(Error::usage("take steps", cause).hint("write what is made in between"));
+            return Err(Error::usage("take steps", cause)
+                .hint("write the result of some steps to a file, and go on from that file"));
         }
         let mut table = self.clone();
         table.steps.push(step);
@@ -351,8 +352,9 @@ impl Table {
             None => "x".to_string(),
         };
         let cause = format!("records of {} are not plain numbers", self.format);
-        let hint =
-            format!("choose one of each, for example {first}, with --map or in the expression");
+        let hint = format!(
+            "choose one number of each record, for example {first}, with --map or in the expression"
+        );
         Err(Error::usage("choose numbers", cause).hint(hint))
     }
 

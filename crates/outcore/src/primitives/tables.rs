@@ -340,7 +340,7 @@ pub fn distribute_table(
     let expr = bucket.cast(CastType::Number(NumberType::I64));
     let schema = table.schema().clone();
     if schema.record_bytes.len() > 1 {
-        let cause = "records of several files side by side";
+        let cause = "distribute does not take records of several files side by side";
         return Err(Error::usage("distribute", cause).hint("write them with zip first"));
     }
     let program = Program::compile(&expr, &schema)?;

@@ -31,7 +31,8 @@ pub fn is_drawn(seed: u64, index: u64, rate: f64) -> bool {
     rate >= 1.0 || (random(seed, index) as f64) < rate * ALL
 }
 
-/// `count` numbers below `all`, in order, each drawn from all of them.
+/// `count` numbers below `all`, in order. Each is drawn from all numbers below `all`, so a number
+/// may occur several times.
 pub fn draw_places(all: u64, count: u64, seed: u64) -> Vec<u64> {
     let draw = |index| ((u128::from(random(seed, index)) * u128::from(all)) >> 64) as u64;
     let mut places: Vec<u64> = (0..count).map(draw).collect();

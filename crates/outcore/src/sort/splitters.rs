@@ -119,7 +119,8 @@ impl<K: Key> KeySplitters<K> {
         }
     }
 
-    /// Number of keys that all elements of a bucket share, for elements that shared `depth` before.
+    /// Number of leading keys that all elements of the bucket share, if all elements that were
+    /// split into buckets share `depth` keys.
     pub(crate) fn depth_of(&self, bucket: usize, depth: usize) -> usize {
         depth + self.buckets[bucket].shared
     }

@@ -55,7 +55,7 @@ pub(super) fn by_buckets(
     let mut section = Section::new(
         "distribution",
         "Distribution",
-        "64-bit keys into buckets with all processors, by number of buckets: in memory, and with \
+        "All processors distribute 64-bit keys into buckets, by number of buckets: in memory, and with \
          the keys read from the drives and the buckets written to them, as the first pass of a \
          sort does. A rate counts each byte once. After PALID's figure.",
     );

@@ -75,8 +75,8 @@ pub(super) fn buffered_beside_direct(options: &IoOptions, field: &Field<'_>) -> 
     let mut section = Section::new(
         "buffered",
         "Buffered compared with direct",
-        "The same writes past the page cache and through it, the sync at the end included, over at \
-         most 128 MiB per drive, one thread, 16 in flight on each drive. Falcon Fig. 15.",
+        "The same writes past the page cache and through it, with one thread and 16 writes in flight \
+         on each drive, over at most 128 MiB per drive. The sync at the end is included. Falcon Fig. 15.",
     );
     // A device that we have open for writing is opened exclusively, so it cannot be opened again as
     // buffered.

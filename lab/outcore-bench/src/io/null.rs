@@ -191,7 +191,7 @@ pub(super) fn one_submitter(field: &Field<'_>) -> Result<Section> {
          once: the maximum rate that the processor allows. Falcon (USENIX ATC 2017) reports 3.7 GB/s on \
          a null block device, kernel included. The rows with servers pass every request to server \
          threads of the volume and so show what that costs. The last row has one submitting thread per \
-         processor: what can be gained where a single thread is the bottleneck.",
+         processor: it shows what can be gained where a single thread is the bottleneck.",
     );
     let mut table = Table::new(
         "null",

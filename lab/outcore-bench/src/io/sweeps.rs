@@ -261,7 +261,7 @@ impl<'f, 'a> Sweep<'f, 'a> {
         let mut section = Section::new(
             "drives",
             "Number of drives",
-            "One thread serves all of them: the streamer reads 4 MiB blocks in order, the writer \
+            "One thread serves all drives: the streamer reads 4 MiB blocks in order, the writer \
              writes them, the random reader reads 4 KiB. Ideal is the rate of the first drive \
              times the number of drives. PALID Fig. 8a, 8b; Falcon Fig. 16, 18.",
         );

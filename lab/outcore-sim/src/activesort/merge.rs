@@ -200,7 +200,7 @@ fn validate(drive: &MergeDrive, job: &MergeJob) -> Result<()> {
                 job.runs, drive.dram_bytes
             ),
         )
-        .hint("fewer runs (more host memory), fewer cores or fewer buffers per run"));
+        .hint("use fewer runs (more host memory), fewer cores or fewer buffers per run"));
     }
     Ok(())
 }

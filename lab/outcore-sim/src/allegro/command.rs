@@ -27,7 +27,7 @@ pub struct AllegroArgs {
     /// Seed of the draw.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Seeds over which the true error is measured.
+    /// Number of seeds over which the true error is measured.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub seeds: u64,
     /// A cluster is homogeneous if its standard deviation, divided by its mean, is at most this.
@@ -36,7 +36,7 @@ pub struct AllegroArgs {
     /// Use only the paper's formula: do not correct for small clusters, and undo no split.
     #[arg(long)]
     pub paper: bool,
-    /// Write the launches of the seed as CSV.
+    /// Write the launches that `--seed` draws, as CSV.
     #[arg(long)]
     pub list: Option<PathBuf>,
     /// Overwrite the list.

@@ -62,7 +62,7 @@ pub struct FileOptions {
     pub fill: f64,
     /// Treatment of requests that do not fit on the drives.
     pub fit: Fit,
-    /// Requests in flight as a multiple of the recorded ones (the engine's traces). If absent, the
+    /// Factor for the recorded number of requests in flight (the engine's traces). If absent, the
     /// number of drives divided by the recorded number.
     pub window_scale: Option<f64>,
     /// Computation time as a multiple of the recorded one (the engine's traces).

@@ -97,7 +97,7 @@ pub(crate) struct Layout {
     places: Vec<Places>,
     /// The extent on its drive, by the extent of a file.
     map: HashMap<Extent, u64>,
-    /// Places are reused when none is left.
+    /// Whether places are reused when none is left.
     wraps: bool,
 }
 

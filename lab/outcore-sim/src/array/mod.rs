@@ -331,7 +331,7 @@ impl Array {
         let offset_bytes = scale.offset(request.offset_bytes, request.bytes);
         let offset_bytes = offset_bytes.ok_or_else(|| {
             let room = outcore_io::units::bytes(scale.room_bytes);
-            let cause = format!("is larger than the {room} that there are for each device");
+            let cause = format!("is larger than the {room} available for each device");
             self.refused(request, &cause)
         })?;
         Ok(ArrayRequest {
@@ -353,7 +353,7 @@ impl Array {
                 request.file,
             ),
         )
-        .hint("--drive-size makes the drives larger, --drives takes more of them")
+        .hint("--drive-size makes the drives larger, --drives sets their number")
     }
 
     fn unplaced(&self, request: &ArrayRequest, why: Unplaced) -> Error {
@@ -374,7 +374,7 @@ impl Array {
         let room = outcore_io::units::bytes(room_bytes);
         let (cause, filled) = match request.op {
             Op::Read if self.layout.is_partly_filled() => (
-                format!("reads more than the {room} that hold data on drive {drive}"),
+                format!("reads more than the {room} of data on drive {drive}"),
                 ", --fill sets the fraction that holds data",
             ),
             _ => (

@@ -52,17 +52,17 @@ pub struct ReplayArgs {
         hide_possible_values = true
     )]
     pub fit: Fit,
-    /// Requests in flight as a multiple of the recorded ones (outcore's trace), or auto: the number
-    /// of drives divided by the recorded number.
+    /// Factor for the recorded number of requests in flight (outcore's trace), or auto: the number
+    /// of drives divided by the recorded number of drives.
     #[arg(long, default_value = "auto")]
     pub window: String,
-    /// Computation as a multiple of the recorded one (outcore's trace).
+    /// Factor for the recorded time of computation (outcore's trace).
     #[arg(long, default_value_t = 1.0)]
     pub cpu: f64,
     /// Format of a block trace.
     #[arg(long, help = FORMAT_HELP)]
     pub format: Option<Format>,
-    /// Unit of its times, if it differs from that of the format: s, ms, us, ns, 100ns.
+    /// Unit of the times of a block trace, if it differs from that of the format: s, ms, us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
     pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.

@@ -44,7 +44,7 @@ pub struct RunArgs {
     /// Format of the trace.
     #[arg(long, help = FORMAT_HELP, requires = "trace")]
     pub format: Option<Format>,
-    /// Unit of its times, if it differs from that of the format: s, ms, us, ns, 100ns.
+    /// Unit of the times of the trace, if it differs from that of the format: s, ms, us, ns, 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit, requires = "trace")]
     pub time_unit_ns: Option<u64>,
     /// Number of requests of the trace in flight.

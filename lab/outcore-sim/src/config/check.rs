@@ -217,7 +217,7 @@ impl DriveConfig {
         ] {
             if !(0.0..=1e15).contains(&value) {
                 return wrong(format!(
-                    "{key} is {value}; it must not be negative, or endless"
+                    "{key} is {value}; it must not be negative or infinite"
                 ));
             }
         }

@@ -63,7 +63,7 @@ pub(super) fn check_footprint(workload: &Workload, have_bytes: u64) -> Result<()
                     kernel.name, workload.name
                 ),
             )
-            .hint("a larger drive, fewer workloads or a smaller region"));
+            .hint("use a larger drive, fewer workloads or a smaller region"));
         }
     }
     Ok(())

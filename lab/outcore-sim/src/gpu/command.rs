@@ -34,7 +34,7 @@ pub struct GpuArgs {
     /// Kernels from a GPU trace (PyTorch profiler JSON or nsys CSV) as a workload of its own.
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// Accesses of each block of the trace's kernels: op:pattern:bytes:count[:region].
+    /// Accesses that each block of the trace's kernels makes: op:pattern:bytes:count[:region].
     #[arg(long)]
     pub io: Vec<String>,
     /// Accesses of single blocks of the trace's kernels: JSON Lines of kernel, block, op, offset,
@@ -60,7 +60,7 @@ pub struct GpuArgs {
     /// How blocks go to cores: round-robin, large-chunk or auto.
     #[arg(long, default_value = "auto")]
     pub scheduling: String,
-    /// Neighbouring blocks of a large chunk.
+    /// Number of neighbouring blocks that one core gets at a time (with `large-chunk` and `auto`).
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
     /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of the recorded GPU.

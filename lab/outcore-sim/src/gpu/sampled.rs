@@ -24,9 +24,10 @@ use crate::quantities::{NS, SECOND};
 /// The launches that were drawn.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// The drawn launches, in order, each after those that lead to it.
+    /// The drawn launches, in order, each after the launches that must run before it.
     pub workload: Workload,
-    /// Number of launches that each represents; 0 for those that lead to another.
+    /// Number of launches that each represents; 0 for launches that run only because they precede
+    /// a drawn one.
     pub weights: Vec<f64>,
     /// Launches of the whole workload.
     pub kernels: u64,

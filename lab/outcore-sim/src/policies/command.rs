@@ -22,9 +22,9 @@ use crate::quantities::{NS, Ps, parse_time};
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Which {
-    /// Figs. 4 to 6: networks, static and page against dynamic and fine.
+    /// Figs. 4 to 6: networks, static allocation and page mapping against dynamic and fine.
     Networks,
-    /// The networks with one condition added after the other, up to those of the paper.
+    /// Figs. 4 to 6 from a closed loop: each row adds one more condition of the paper.
     Conditions,
     /// Requests of a sector at times that do not depend on the drive: effects as large as in Figs.
     /// 4 to 6.
@@ -88,7 +88,7 @@ pub struct PolicyArgs {
     /// Mean time between two requests of `arrivals`.
     #[arg(long, default_value = "1200ns", value_name = "TIME", value_parser = parse_time)]
     pub interval: Ps,
-    /// Blocks of a large chunk.
+    /// Number of neighbouring blocks that one core gets at a time, in a large chunk.
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
     /// Acknowledge writes from the drive's DRAM.

@@ -62,7 +62,9 @@ impl<I: Iterator<Item = Result<Entry>>> SubmissionOrder<I> {
             return Err(Error::new(
                 Kind::Memory,
                 "order I/O trace",
-                format!("more than {WINDOW_RECORDS} records came before one that they follow"),
+                format!(
+                    "more than {WINDOW_RECORDS} records came before a record that they must follow"
+                ),
             )
             .hint("the trace misses a record; record it again"));
         }

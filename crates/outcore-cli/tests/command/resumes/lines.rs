@@ -235,7 +235,7 @@ fn another_order_with_the_same_output_is_refused_and_a_run_without_resume_says_w
         .filter(|word| *word != "--resume")
         .collect();
     let answer = job.place.run(&plain).ok();
-    assert!(answer.stderr.contains("is continued with: "), "{answer:?}");
+    assert!(answer.stderr.contains("continue it with: "), "{answer:?}");
     assert!(job.is_kept());
     let cleaned = job.place.run(&["scratch", "clean", ".", "--resumable"]);
     cleaned.ok();

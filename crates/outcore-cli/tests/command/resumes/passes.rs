@@ -284,7 +284,7 @@ fn a_state_that_can_continue_is_listed_with_its_command() {
     assert!(listed.contains(&format!("{command} --resume")), "{listed}");
     // Without the option the state stays, and the run begins anew.
     let answer = passes.place.run(&words(&command)).ok();
-    assert!(answer.stderr.contains("is continued with: "), "{answer:?}");
+    assert!(answer.stderr.contains("continue it with: "), "{answer:?}");
     std::fs::remove_file(passes.place.path(OUTPUT)).unwrap();
     assert!(job.is_kept());
     let answer = job.resume().ok();

@@ -114,7 +114,7 @@ pub fn personalized_pagerank(
 ) -> Result<Ranks> {
     let vertices = graph.vertices();
     let wrong = |cause: String| {
-        let hint = "name vertices of the graph, with weights of which one is above 0";
+        let hint = "name vertices of the graph, and give at least one of them a weight above 0";
         Err(Error::usage(KERNEL, cause).hint(hint))
     };
     let mut shares = std::collections::BTreeMap::<u32, f64>::new();

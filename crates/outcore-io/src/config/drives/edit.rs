@@ -90,7 +90,7 @@ impl DriveSet {
         let refused = |cause: String| {
             let line = format!("dir = \"{}\"", drive.dir.display());
             Error::usage(CHANGE, cause).path(path).hint(format!(
-                "add the drive there yourself: `{HEADER}` with `{line}`"
+                "add the drive to the file yourself: `{HEADER}` with `{line}`"
             ))
         };
         let Some(dir) = drive.dir.to_str() else {
@@ -106,7 +106,7 @@ impl DriveSet {
             );
             match Self::parse(&text, path) {
                 Ok(changed) if changed.drives.len() == set.drives.len() + 1 => Ok(text),
-                Ok(_) => Err(refused("it cannot be extended".to_string())),
+                Ok(_) => Err(refused("the drives file cannot be extended".to_string())),
                 Err(error) => Err(refused(error.cause().to_string())),
             }
         })
@@ -130,7 +130,7 @@ impl DriveSet {
                 _ => Err(
                     Error::usage(CHANGE, format!("drive `{name}` cannot be taken out"))
                         .path(path)
-                        .hint("remove the drive there yourself"),
+                        .hint("remove the drive from the file yourself"),
                 ),
             }
         })

@@ -151,7 +151,8 @@ pub(super) fn look_at(
 
 /// The files that a directory is kept for.
 fn kept_in(dir: &Arc<OwnedFd>) -> std::result::Result<Vec<Kept>, State> {
-    let damaged = || State::Unknown("what it is kept for cannot be read".to_string());
+    let damaged =
+        || State::Unknown("the list of the files that it is kept for cannot be read".to_string());
     match commit::read_whole(dir, KEEP) {
         Ok(bytes) => commit::unseal(KEEP, &bytes).ok_or_else(damaged),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -254,9 +255,9 @@ pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
     };
     let cause = format!(
         "an earlier run ended while it put its output in place, and a file of that name has appeared \
-         since; the output is kept beside it{more}"
+         since; the output is kept next to it{more}"
     );
-    let hint = "move one of the two; then run this again";
+    let hint = "move one of the two files, then run the command again";
     Some(
         Error::new(Kind::Io, "publish output", cause)
             .path(first)

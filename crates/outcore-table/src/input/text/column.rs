@@ -486,7 +486,7 @@ impl Misfit {
         let root = self.column.split('.').next().unwrap_or_default();
         if self.data_type == DataType::Float64 && float_of(trimmed(&self.text)).is_some() {
             return Error::corrupt(PARSE, cause).hint(format!(
-                "f64 cannot hold all of its digits: read the column as text, decimal(P,S) or the \
+                "f64 cannot hold all digits of the value: read the column as text, decimal(P,S) or the \
                  nearest f64 with --schema '{root}:f64'"
             ));
         }

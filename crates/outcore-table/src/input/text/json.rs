@@ -95,7 +95,9 @@ impl Fault {
                 })
             }
             Fault::Misfit(misfit) => misfit.error(),
-            Fault::Mixed(misfit) => misfit.error().hint("write it as one type in all rows"),
+            Fault::Mixed(misfit) => misfit
+                .error()
+                .hint("write this field as one type in all rows"),
         }
     }
 }

@@ -142,7 +142,9 @@ impl TextOptions {
                         notation(other),
                         notation(data_type)
                     );
-                    return Err(Error::usage("choose columns", cause).hint("name one of both"));
+                    return Err(
+                        Error::usage("choose columns", cause).hint("keep one of the two types")
+                    );
                 }
                 Some(_) => {}
                 None => {
@@ -640,7 +642,7 @@ fn json_fields(
             None => fields_of(std::slice::from_ref(one))
                 .map_err(|name| {
                     let cause = format!("`{name}` is a list or an object in some rows only");
-                    Error::usage(PARSE, cause).hint("write it as one type in all rows")
+                    Error::usage(PARSE, cause).hint("write this field as one type in all rows")
                 })?
                 .first()
                 .map_or(DataType::Utf8, |field| field.data_type().clone()),

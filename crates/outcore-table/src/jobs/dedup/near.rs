@@ -127,7 +127,7 @@ pub fn dedup_near(
     check_text(input.schema(), &near.column)?;
     let rows_count = u32::try_from(input.rows_count()).map_err(|_| {
         Error::usage(DEDUP, "the table has more than 2^32 rows")
-            .hint("remove near duplicates of its parts first")
+            .hint("remove near duplicates from parts of the table first")
     })?;
     let staged = match journal::claim(job, [&input], ends.outputs, ends.writes, journal.as_mut())? {
         ControlFlow::Break(table) => return Ok(DedupSummary::finished(table)),

@@ -120,7 +120,8 @@ pub fn dedup_substring(
         return Err(Error::usage(DEDUP, cause).hint(hint));
     }
     u32::try_from(input.rows_count()).map_err(|_| {
-        Error::usage(DEDUP, "the table has more than 2^32 rows").hint("work on its parts first")
+        Error::usage(DEDUP, "the table has more than 2^32 rows")
+            .hint("remove repeated passages from parts of the table first")
     })?;
     let free_bytes = job.budget.free_bytes();
     let _cuts = job.budget.reserve(CUTS, free_bytes / CUTS_SHARE)?;
@@ -632,7 +633,7 @@ impl RowPart for CutPart<'_> {
             true => Err(Error::new(
                 Kind::Memory,
                 DEDUP,
-                format!("more than {cuts} stretches are to be cut"),
+                format!("more than {cuts} stretches must be cut"),
             )
             .hint("allow more with --memory, or look for longer passages")),
             false => Ok(()),

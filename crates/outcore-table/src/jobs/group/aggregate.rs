@@ -121,7 +121,7 @@ impl Aggregate {
             ("count", Some("*")) => None,
             ("count", Some(inner)) if of_distinct(inner).is_some() => {
                 let of = of_distinct(inner).unwrap_or_default();
-                let cause = format!("`{text}` counts different values in SQL");
+                let cause = format!("`{text}` is SQL for counting different values");
                 return Err(wrong(cause).hint(format!("write count_distinct({of})")));
             }
             ("first" | "last", Some(inner)) if ordered(inner).is_some() => {

@@ -159,7 +159,7 @@ fn grouped(
 /// at most `groups_max` of them.
 ///
 /// # Errors
-/// As [`group_by`]. Usage: there are more.
+/// As [`group_by`]. Usage: there are more groups.
 pub(super) fn few_groups(
     job: &Job,
     whole: &TableInput,

@@ -93,8 +93,9 @@ fn all_columns(job: &Job, ends: &TableEnds<'_>, right: RightTable<'_>) -> Result
         None => Ok(left),
         Some(name) => {
             let cause = format!("only one of the tables has a column `{name}`");
-            Err(Error::usage(COMPARE, cause)
-                .hint("name key columns that both tables have, or read these columns alone"))
+            Err(Error::usage(COMPARE, cause).hint(
+                "name key columns that both tables have, or read only the columns that both have",
+            ))
         }
     }
 }

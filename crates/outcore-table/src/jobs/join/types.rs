@@ -103,7 +103,7 @@ impl Tolerance {
             let ticks = u64::try_from(span.as_nanos() / tick_ns);
             ticks
                 .map(Tolerance::Whole)
-                .map_err(|_| wrong("give a shorter one"))
+                .map_err(|_| wrong("give a shorter tolerance"))
         };
         match data_type {
             DataType::Timestamp(unit, _)

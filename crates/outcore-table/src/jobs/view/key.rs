@@ -90,7 +90,7 @@ impl TableView {
                     notation(field.data_type())
                 );
                 return Err(Error::usage(FIND, cause).hint(
-                    "no row has such a key; leave the last digits out to look for those nearby",
+                    "no row has such a key; to look for nearby keys, leave the last digits out",
                 ));
             }
             let read = cast_with_options(&array, plain.data_type(), &options);

@@ -203,7 +203,7 @@ fn check_types(ours: &Schema, theirs: &Schema, path: &Path) -> Result<()> {
                 ),
             };
             let hint = match may_be_null {
-                true => "build a view of the old and the new files, whose column may be null",
+                true => "build a new view of the old and the new files: its column may be null",
                 false => "give the column the view's type first, for example with `outcore map`",
             };
             return Err(Error::usage("add to view", cause).path(path).hint(hint));

@@ -302,8 +302,8 @@ impl WindowPart<'_> {
     fn too_far(&self, kept_bytes: u64) -> Error {
         let (before, behind) = self.sink.plan.reach();
         let cause = format!(
-            "lag and lead look up to {} away; the rows held for them already have {}, but this \
-             memory has room for only {}",
+            "lag and lead reach up to {} away; the rows held for them already take {}, but \
+             this memory has room for only {}",
             units::counted(before.max(behind) as u64, "row"),
             units::bytes(kept_bytes),
             units::bytes(self.sink.reach_bytes())
@@ -319,7 +319,7 @@ impl WindowPart<'_> {
             .saturating_mul(super::REACH_SHARE * threads);
         let enough = units::bytes_exact(enough_bytes.next_multiple_of(64 << 20));
         Error::new(Kind::Memory, WINDOW, cause).hint(format!(
-            "allow --memory {enough}, look less far, use fewer threads, or leave long columns out with --columns",
+            "allow --memory {enough}, reduce the distance of lag and lead, use fewer threads, or leave long columns out with --columns",
         ))
     }
 }

@@ -55,11 +55,11 @@ its runs that have the keys, with many reads in flight.";
     mut_arg("conditions", |arg| arg.hide(true))
 )]
 pub(crate) struct LookupArgs {
-    /// File of keys of the same type: whole records, of which only the keys count, or whole lines.
-    /// CSV may have its header
+    /// File of keys of the same type: whole records, of which only the keys are compared, or whole
+    /// lines. CSV may have its header
     #[arg(id = "wanted", long = "keys", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) keys: PathBuf,
-    /// For keys that exist: the rank of the first such record, or the rank after the last
+    /// For keys that exist: the rank of the first record with the key, or the rank after the last
     #[arg(long, value_name = "SIDE", value_enum, default_value = "left")]
     pub(crate) side: SideArg,
     /// Use this index of the sorted files, so that a key takes one read of 4 KiB. If the index does
@@ -74,8 +74,8 @@ pub(crate) struct LookupArgs {
     /// As --lines, for lines that end with NUL
     #[arg(short, long)]
     pub(crate) zero_terminated: bool,
-    /// Instead of ranks, write the records or lines with these keys: all of them for each key, and
-    /// nothing for a missing key
+    /// Instead of ranks, write the records or lines with these keys: for each key all of its
+    /// records, and nothing for a missing key
     #[arg(long, conflicts_with = "side")]
     pub(crate) values: bool,
     #[command(flatten)]
@@ -85,9 +85,9 @@ pub(crate) struct LookupArgs {
 /// Which rank of an existing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SideArg {
-    /// The rank of the first such record
+    /// The rank of the first record with the key
     Left,
-    /// The rank after the last such record
+    /// The rank after the last record with the key
     Right,
 }
 

@@ -255,9 +255,10 @@ impl Texts<'_> {
 fn check(args: &LookupArgs) -> Result<()> {
     let refused = |cause: &str, hint: &str| Err(Error::usage(LOOKUP, cause).hint(hint));
     match args.files.input.inputs.len() {
-        1 if args.files.input.inputs[0].as_os_str() == "-" => {
-            refused("lines are looked up in a file", "name one sorted file")
-        }
+        1 if args.files.input.inputs[0].as_os_str() == "-" => refused(
+            "sorted lines must be in a file, not in a stream",
+            "name one sorted file",
+        ),
         1 => Ok(()),
         _ => refused("several files of lines", "name one sorted file"),
     }

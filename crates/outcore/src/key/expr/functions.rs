@@ -99,25 +99,25 @@ functions! {
     Numbers Both Hash ["hash"] ("x") "64 mixed bits (u64), the same for equal values of a type";
     Choices Both Min ["min", "least"] ("a, ...") "the smallest value; nulls do not count";
     Choices Both Max ["max", "greatest"] ("a, ...") "the largest value; nulls do not count";
-    Choices Both Where ["where", "if"] ("condition, a, b") "a if the condition is true, otherwise b";
+    Choices Both Where ["where", "if"] ("condition, a, b") "`a` if the condition is true, otherwise `b`";
     Choices Both IsIn ["isin"] ("x, ...") "x in (...)";
     Choices Tables IsNull ["is_null"] ("x") "x is null";
     Choices Tables IsNotNull ["is_not_null"] ("x") "x is not null";
     Choices Tables Coalesce ["coalesce"] ("a, ...") "the first value that is not null";
-    Choices Tables NullIf ["nullif"] ("a, b") "null if a equals b, otherwise a";
+    Choices Tables NullIf ["nullif"] ("a, b") "null if `a` equals `b`, otherwise `a`";
     Texts Tables Contains ["contains"] ("s, part") "whether the text contains the part";
     Texts Tables StartsWith ["starts_with"] ("s, part") "whether the text begins with the part";
     Texts Tables EndsWith ["ends_with"] ("s, part") "whether the text ends with the part";
-    Texts Tables Like ["like"] ("s, pattern") "whether the pattern matches: % is any text, _ any character; also s like p";
+    Texts Tables Like ["like"] ("s, pattern") "whether the pattern matches: % matches any text, _ matches any character; also s like p";
     Texts Tables Ilike ["ilike"] ("s, pattern") "like, ignoring case";
     Texts Tables Lower ["lower"] ("s") "the text in lower case";
     Texts Tables Upper ["upper"] ("s") "the text in upper case";
-    Texts Tables Length ["length"] ("s") "characters of a text, bytes of bytes, elements of a list";
-    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "count characters that start at position first, counted from 1, or from the end if negative";
+    Texts Tables Length ["length"] ("s") "the number of characters of a text, of bytes, or of elements of a list";
+    Texts Tables Substr ["substr", "substring"] ("s, first[, count]") "the characters from position `first` on, `count` of them if given; positions count from 1, or from the end if negative";
     Texts Tables Trim ["trim"] ("s[, characters]") "the text without white space, or these characters, at both ends";
-    Texts Tables Ltrim ["ltrim"] ("s[, characters]") "trim at the beginning";
-    Texts Tables Rtrim ["rtrim"] ("s[, characters]") "trim at the end";
-    Texts Tables Replace ["replace"] ("s, from, to") "the text with each from replaced by to";
+    Texts Tables Ltrim ["ltrim"] ("s[, characters]") "as trim, but only at the beginning";
+    Texts Tables Rtrim ["rtrim"] ("s[, characters]") "as trim, but only at the end";
+    Texts Tables Replace ["replace"] ("s, from, to") "the text with each `from` replaced by `to`";
     Texts Tables SplitPart ["split_part"] ("s, separator, number") "the part with this number, counted from 1, or from the end if negative; empty if there is none";
     Texts Tables Concat ["concat"] ("a, ...") "all values as texts, one after the other, without nulls";
     Texts Tables RegexpMatches ["regexp_matches"] ("s, pattern[, options]") "whether the regular expression matches a part of the text";
@@ -135,10 +135,10 @@ functions! {
     Times Tables Second ["second"] ("t") "the second";
     Times Tables TimeBucket ["time_bucket"] ("width, t[, origin]") "the beginning of the time's bucket, as in time_bucket('15 minutes', t)";
     Times Tables DateTrunc ["date_trunc"] ("unit, t") "the beginning of the time's second, minute, hour, day, week, month, quarter or year";
-    Times Tables DateDiff ["date_diff"] ("unit, a, b") "how many units begin after a, up to b";
-    Times Tables Epoch ["epoch"] ("t") "seconds since 1970, or the seconds of a difference of times";
+    Times Tables DateDiff ["date_diff"] ("unit, a, b") "the number of units that begin after `a`, up to `b`";
+    Times Tables Epoch ["epoch"] ("t") "seconds since 1970; for a difference of times, its seconds";
     Times Tables Strftime ["strftime"] ("t, format") "the time as text, as in strftime(t, '%Y-%m-%d')";
-    Times Tables Strptime ["strptime"] ("s, format") "the time in a text of this format";
+    Times Tables Strptime ["strptime"] ("s, format") "the time that the text gives in this format";
     Times Tables TryStrptime ["try_strptime"] ("s, format") "strptime, with null for texts of another format";
 }
 

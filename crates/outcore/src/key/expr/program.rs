@@ -289,7 +289,7 @@ impl<'a> Compiler<'a> {
             Expr::Column(name) => self.name(name, None),
             Expr::Element(of, element) => match &**of {
                 Expr::Column(name) => self.name(name, Some(*element)),
-                _ => Err(wrong("an element of what is not a field")),
+                _ => Err(wrong("only fields have elements")),
             },
             Expr::Unary(operator, inner) => {
                 let inner = self.expression(inner)?;
@@ -503,7 +503,7 @@ impl<'a> Compiler<'a> {
         }
         let (a, kind) = self.settle(operand)?;
         match (operator, kind) {
-            (Unary::Negate, ColumnType::Bool) => Err(wrong("`-` of a truth value")),
+            (Unary::Negate, ColumnType::Bool) => Err(wrong("`-` does not work on a truth value")),
             (Unary::Invert, ColumnType::Number(number)) if number.is_float() => {
                 Err(wrong(format!("`~` of {kind}")))
             }

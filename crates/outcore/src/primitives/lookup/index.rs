@@ -327,7 +327,8 @@ impl Index {
             blocks.map(|blocks| blocks.div_ceil(step)).sum::<u64>() * element_bytes as u64
         };
         let room_bytes = job.budget.free_bytes() / INDEX_SHARE;
-        // Beyond the longest stretch, a larger step omits nothing.
+        // Once the step is as long as the longest stretch, a larger step leaves out no further
+        // elements: one per stretch remains.
         let mut step = 1;
         while kept(step) > room_bytes && step < facts.blocks {
             step *= 2;
@@ -514,7 +515,10 @@ impl Sorted<'_> {
                 .map_err(|error| error.path(path()))?;
             let first = &block[..self.element_bytes];
             if self.compare(first, index.first(number)).is_ne() {
-                let cause = format!("a block of {} does not begin as it says", path().display());
+                let cause = format!(
+                    "a block of {} does not begin with the element that the index has for it",
+                    path().display()
+                );
                 return Err(Error::usage(LOOKUP, cause).path(&index.path).hint(AGAIN));
             }
             let from = asked.partition_point(|(asked, ..)| *asked < number);

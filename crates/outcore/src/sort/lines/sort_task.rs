@@ -885,8 +885,8 @@ mod tests {
             lines,
             key_bytes: 0,
         };
-        // The second has too many lines to be sorted together with others; the third has more
-        // bytes.
+        // The second has too many lines to be sorted together with others. The third goes with it
+        // and has more bytes, so both get a space for 6 bytes and 8 lines.
         let spaces = [space(9, 1), space(4, 8), space(6, 2), space(5, 1)];
         let mut alone = [None, Some(spaces[1]), None, None];
         share_space(&mut alone, &spaces, &[false, false, true, false]);
