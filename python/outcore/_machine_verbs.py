@@ -52,7 +52,7 @@ def list_scratch(
     """List scratch directories (.outcore-*) and say whether a running job owns them.
 
     Args:
-        dirs: Directories to search, with those directly inside them, or places of a store such as
+        dirs: Directories to search, and the directories directly inside them, or places of a store such as
             s3://bucket. Default: the configured drives, or the current directory.
 
     Raises: What `sort` raises.

@@ -311,11 +311,11 @@ def split(
     splitters= and random=, parts keep the input order, and the report has the number and a checksum of the
     items of each part; the checksums are those of `verify`, and add up to the checksum of the whole.
 
-    With filter=, part numbers have five digits unless the number of parts is given, and no part may have the
-    name of a file that exists, except with force=True. With train=, the parts are called train and test. With
-    by=, rows keep their order within a partition, the columns of by= are in the names of directories and not
-    in the files, and no more than one file is written at a time, so memory does not grow with their number.
-    With splitters= and random=, all parts are open at the same time.
+    With filter=, part numbers have five digits unless the number of parts is given, and a part may have the
+    name of an existing file only with force=True. With train=, the parts are called train and test. With by=,
+    rows keep their order within a partition, and the columns of by= are in the names of directories and not
+    in the files. Files are written one at a time, so memory does not grow with their number. With splitters=
+    and random=, all parts are open at the same time.
 
     Examples:
         >>> outcore.split("big.jsonl.gz", "part-{part}.jsonl.zst", parts=4)
@@ -328,8 +328,8 @@ def split(
     Args:
         src: Files to split, in order, as one input.
         dst: File name pattern: {part} becomes the part number, from 0; with by=, the name of a directory.
-            Parts of lines are compressed if it ends in .gz, .zst, .bz2 or .xz; parts of records get a header
-            if it ends in .npy.
+            Parts of lines are compressed if the pattern ends in .gz, .zst, .bz2 or .xz; parts of records get
+            a header if the pattern ends in .npy.
         parts: Number of parts.
         by_lines: Number of lines, records or rows in each part; the last part may have fewer.
         bytes: Exactly this many bytes in each part, regardless of line ends; the last part may have fewer.

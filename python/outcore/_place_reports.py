@@ -44,7 +44,8 @@ class DriveStatus(Report):
     free_bytes: int
     #: Bytes of datasets that it would have if `rebalance` could move all of them.
     share_bytes: int
-    #: `full` if it takes new data, `leaving` if it is being removed, `lost` if it was missing then.
+    #: `full` if it takes new data, `leaving` if it is being removed, `lost` if it was missing when its
+    #: removal began.
     standing: str
 
 
@@ -57,9 +58,10 @@ class DatasetRisk(Report):
     #: Bytes of data.
     bytes: int
     #: `none` if it can be read without any one drive, `single` if each of `drives` holds a part of it alone,
-    #: `incomplete` if its redundancy is, `unreadable` if it cannot be read.
+    #: `incomplete` if its redundancy is incomplete, `unreadable` if it cannot be read.
     risk: str
-    #: The drives that are missing or have lost its file; for `single`, those that hold it.
+    #: The drives that are missing or have lost its file; for `single`, the drives that hold the only copy of
+    #: a part.
     drives: tuple[str, ...]
     #: Whether `rebalance` would move it.
     is_unequal: bool
@@ -115,11 +117,11 @@ class Damage(Report):
     dataset: str
     #: The drive.
     drive: str
-    #: The file on it.
+    #: The file on the drive.
     path: str
-    #: First byte in that file of the part that its checksum covers.
+    #: The position in the file where the damaged part begins; a checksum covers this part.
     offset_bytes: int
-    #: Bytes of that part.
+    #: Bytes of this part.
     len_bytes: int
     #: Whether it has been restored from other drives: labels and manifests, and the data of a volume with
     #: parity or a mirror.
@@ -132,7 +134,7 @@ class Orphan(Report):
 
     #: The drive.
     drive: str
-    #: The file on it.
+    #: The file on the drive.
     path: Path
     #: Its length.
     len_bytes: int
@@ -221,9 +223,9 @@ class DriveRemovalReport(JobSummary):
 class RebalanceReport(JobSummary):
     """Datasets that were moved."""
 
-    #: Their number.
+    #: The number of datasets that were moved.
     moved: int
-    #: Their bytes of data.
+    #: Bytes of data of these datasets.
     moved_bytes: int
 
 
@@ -253,9 +255,9 @@ class DatasetEntry(Report):
     contents: str
     #: Whether it is a packed directory, or an empty directory in one.
     is_directory: bool
-    #: Drives that it is on and that are missing.
+    #: Missing drives that hold a part of it.
     missing_drives: tuple[str, ...]
-    #: Whether it can be read as a whole without them.
+    #: Whether it can be read as a whole without the missing drives.
     is_readable: bool
 
 
@@ -263,7 +265,8 @@ class DatasetEntry(Report):
 class VolumeListing(JobSummary):
     """The datasets of a volume, or the files that are packed in one."""
 
-    #: The datasets, by name, or what is packed in one; each is an event `dataset`.
+    #: The datasets in the order of their names, or the files packed in one dataset; each is an event
+    #: `dataset`.
     entries: tuple[DatasetEntry, ...]
 
     def __len__(self) -> int:
@@ -304,7 +307,7 @@ class MeasuredDrive(Report):
 
     #: Its name.
     name: str
-    #: A directory on it.
+    #: A directory on the drive.
     dir: Path
     #: Bytes per second of sequential reads.
     read_bytes_per_s: int | None
@@ -415,7 +418,7 @@ class ScratchEntry(Report):
     path: Path
     #: Whether a running job uses it.
     in_use: bool
-    #: The file of which it has the only copy of parts.
+    #: The input file, if the only copy of some of its parts is here.
     kept_for: Path | None
     #: The job that can be resumed with it: `command`, `age_seconds` and `done_percent`.
     resume: ResumableJob | None
@@ -473,7 +476,7 @@ class Setting(Report):
 
     #: Its name in the file of settings.
     key: str
-    #: Its value, as the file would have it.
+    #: The value, written as in that file.
     value: str
     #: The source of the value.
     source: str
@@ -485,7 +488,7 @@ class Settings(JobSummary):
 
     #: The settings; each is an event `setting`.
     settings: tuple[Setting, ...]
-    #: The file that was read; none if there is none.
+    #: The file that was read; none if no file exists.
     file: Path | None
 
     def __len__(self) -> int:

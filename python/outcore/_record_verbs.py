@@ -91,8 +91,8 @@ def gen(
     Args:
         dtype: Record type, as in `sort`; gensort makes the records of sortbenchmark.org's gensort 1.5, byte
             for byte; SIZE/KEY[,KEY...] makes records with keys as in `sort`; sales, logs and documents are
-            tables. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing here and another to NumPy,
-            and are rejected.
+            tables. A dtype of NumPy also works. `u8` and `i8` mean one thing here and another to NumPy, and
+            are rejected.
         dst: Output: a file (.npy gets a header; a table is Parquet, Arrow, CSV or JSON lines by its name), or
             one shard per drive if the name contains {drive}.
         count: Number of records or rows.
@@ -102,8 +102,8 @@ def gen(
             such as u32x2), kronecker:SCALE (the same with vertices in random order, as in Graph500), sorted,
             reversed, equal. normal and clusters are for floats and integers of up to 32 bits. Default:
             uniform.
-        ascii: Printable records.
-        skewed: Keys that share prefixes.
+        ascii: Make printable records.
+        skewed: Make keys that share prefixes.
         first: Number of the first record.
         codec: Compression of a table, as in `convert codec=`.
         force: Replace an existing file.
@@ -320,7 +320,7 @@ def histogram(
 
     Args:
         bins: Number of bins.
-        range: Count only numbers in this range, its ends among them.
+        range: Count only numbers in this range, including its ends.
         key: As in `comm`.
         zip, where, force: As in `map`.
         map: As in `reduce`.
@@ -460,10 +460,10 @@ def lookup_file(
     The rank of a key is the number of smaller records; with side="right", the number of records that are not
     greater. Keys may be in any order; ranks are in the order of the keys.
 
-    If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank may
-    be the number of records, which is not a position. The keys have the same type as the file; with key=, a
-    key is a whole record. Ranks are u64, so they can go to `gather` with at=. A directory is a view: the
-    blocks of its runs that have keys are read, all with many reads in flight.
+    If keys are evenly spread, each takes two or three reads of 4 KiB, with many reads in flight. A rank can
+    equal the number of records; then it is not a position. The keys have the same type as the file; with
+    key=, a key is a whole record. Ranks are u64, so they can go to `gather` with at=. A directory is a view:
+    outcore reads the blocks of its runs that have the keys, with many reads in flight.
 
     Examples:
         >>> outcore.lookup_file("sorted.bin", "ranks.npy", "wanted.bin", dtype="u64")
@@ -473,17 +473,17 @@ def lookup_file(
         >>> outcore.lookup_file("by-time.view", "ranks.npy", "events.bin")
 
     Args:
-        keys: File of keys of the same type: whole records, of which only the keys count, or whole lines. CSV
-            may have its header.
-        side: For keys that exist: the rank of the first such record, or the rank after the last.
+        keys: File of keys of the same type: whole records, of which only the keys are compared, or whole
+            lines. CSV may have its header.
+        side: For keys that exist: the rank of the first record with the key, or the rank after the last.
         index: Use this index of the sorted files, so that a key takes one read of 4 KiB. If the index does
             not exist, it is made with one read of the files. It is valid only as long as the files do not
             change. If it exceeds a quarter of the memory, a key takes a few reads.
         lines: The input and the keys are lines. The input must be in the order of its bytes (as GNU sort
             orders them in the C locale); one read of the input checks that.
         zero_terminated: As `lines`, for lines that end with NUL.
-        values: Instead of ranks, write the records or lines with these keys: all of them for each key, and
-            nothing for a missing key.
+        values: Instead of ranks, write the records or lines with these keys: for each key all of its records,
+            and nothing for a missing key.
         key: As in `comm`.
         force, zip, where: As in `map`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, volume, progress: As in

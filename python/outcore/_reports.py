@@ -31,9 +31,9 @@ class IoTrace(Report):
 
     #: The file.
     path: Path
-    #: Reads, writes and syncs in it.
+    #: Reads, writes and syncs in the trace.
     requests: int
-    #: Bytes that they moved.
+    #: Bytes that these moved.
     bytes: int
 
 
@@ -75,7 +75,7 @@ class Phase(Report):
     read_bytes: int
     #: Bytes written.
     written_bytes: int
-    #: Seconds that the plan predicted; none if it predicted none, or if the speed of a drive is assumed.
+    #: Seconds that the plan predicted; none without a prediction, or if the speed of a drive is assumed.
     predicted_seconds: float | None
     #: Bytes read that the plan predicted.
     predicted_read_bytes: int | None
@@ -99,7 +99,7 @@ class Rates(Report):
     requests_per_s: float
     #: "assumed; not measured", "from the drives file" or "measured on" a day.
     origin: str
-    #: The same for the processors; none if the plan does not count them.
+    #: The origin of the costs of computing; none if the plan leaves them out.
     computing_origin: str | None
 
 
@@ -174,6 +174,9 @@ class SortSummary(WriteSummary):
 
     #: Whether the input is in order; none if it was sorted.
     is_sorted: bool | None
+    #: The sum of the hashes of all items of the output, in hexadecimal, as `verify` computes it; none if it
+    #: was not asked for.
+    checksum: str | None
 
 
 @dataclass(frozen=True)
@@ -217,6 +220,9 @@ class ShuffleSummary(WriteSummary):
     seed: int
     #: The epoch.
     epoch: int
+    #: The sum of the hashes of all items, in hexadecimal, as `verify` computes it; none if it was not asked
+    #: for.
+    checksum: str | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,8 +237,8 @@ class SampleSummary(WriteSummary):
 class SplitSummary(WriteSummary):
     """The result of a split."""
 
-    #: The files, in order, or the names that `filter` was given; with `by` there are none, and `partitions`
-    #: says how many.
+    #: The files, in order, or the names that `filter` received; empty with `by`, where `partitions` has the
+    #: number of directories.
     parts: tuple[Path, ...]
     #: Directories that were written; none without `by`.
     partitions: int | None
@@ -270,7 +276,7 @@ class VerifyReport(JobSummary):
     ordered: bool | None
     #: The number of records that must not follow the record before them; none for a table.
     unordered: int | None
-    #: Number of the first of those, counted from 0.
+    #: Number of the first record out of order, counted from 0.
     first_unordered: int | None
     #: Records whose key equals the key of the record before.
     duplicate_keys: int | None
@@ -282,10 +288,10 @@ class VerifyReport(JobSummary):
     against_records: int | None
     #: Checksum of `against`.
     against_checksum: str | None
-    #: Whether all checks passed: the order, and the same records. As in valsort, false for gensort's records
-    #: if there are none.
+    #: Whether all checks passed: the order, and the same records. As in valsort, false for files of gensort
+    #: without any record.
     ok: bool
-    #: The result in words: of records the lines that sortbenchmark.org's valsort prints.
+    #: The result in words; for records, the lines that sortbenchmark.org's valsort prints.
     text: str
     #: The comparison with `against` in words; none if it was not given.
     against_text: str | None
@@ -326,7 +332,7 @@ class HistogramSummary(JobSummary):
     phases: tuple[Phase, ...]
     #: The borders of all bins: the least and the greatest number that are counted.
     range: tuple[float, ...]
-    #: The count of each bin.
+    #: How many numbers each bin has.
     counts: tuple[int, ...]
 
 
@@ -350,9 +356,9 @@ class FindSummary(JobSummary):
     records_in: int | None
     #: The parts of the job, in order.
     phases: tuple[Phase, ...]
-    #: Its position, counted from 0; none if there is no such record.
+    #: Position of the record, counted from 0; none if the expression is true for no record.
     position: int | None
-    #: Whether there is such a record; none if only the plan was requested.
+    #: Whether a record was found; none if only the plan was requested.
     is_found: bool | None
 
 
@@ -376,7 +382,7 @@ class LookupSummary(WriteSummary):
 class ViewPlan(Report):
     """The plan of a view."""
 
-    #: Runs, as first sorted.
+    #: Runs that the sort makes, before any merge.
     runs: int
     #: Bytes of a run.
     run_bytes: int
@@ -386,7 +392,7 @@ class ViewPlan(Report):
     areas: int
     #: Bytes of an area.
     area_bytes: int
-    #: The number of runs that each merge beforehand combines.
+    #: For each merge that comes before the view, the number of runs that it combines.
     merges: tuple[int, ...]
     #: Bytes that will be read.
     predicted_read_bytes: int
@@ -454,7 +460,7 @@ class InfoReport(JobSummary):
     row_groups: int
     #: Bytes that the rows take as they are stored.
     stored_bytes: int
-    #: Memory that a reader needs at least.
+    #: The least memory that a reader needs.
     memory_min_bytes: int
     #: Rows and values of CSV and JSON lines that were left out, or read as null: one sentence per file.
     notes: tuple[str, ...]
@@ -473,13 +479,13 @@ class DedupSummary(WriteSummary):
     removed: int | None
     #: Passages that were removed; none if rows were left out.
     cuts: int | None
-    #: Bytes that were removed; none if rows were left out, or tokens counted.
+    #: Bytes that were removed; none if rows were left out, or if tokens were counted.
     cut_bytes: int | None
     #: Tokens that were cut.
     cut_tokens: int | None
     #: The table of removed rows; none if no file was named.
     removed_output: Path | None
-    #: Its length in bytes.
+    #: Length of this table in bytes.
     removed_bytes: int | None
 
 

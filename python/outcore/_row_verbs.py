@@ -108,21 +108,21 @@ def map(
     The output has one number for each record of the input, or the row with its new columns, in the same
     order. It appears whole or not at all.
 
-    Give each computed column a name, before it with = or after it with `as`: a column of the same name is
-    replaced, all other columns are kept (columns= selects some), and a later expression may read it. `a as b`
+    Give each computed column a name: before it with =, or after it with `as`. It replaces a column of the
+    same name, and later expressions may read it. All other columns are kept (columns= selects some). `a as b`
     renames column a.
 
     Records and tables share one language of expressions. Operators: + - * / // % ** & | ^ ~ << >>, == != <> <
     <= > >=, and, or, not, x in (...), x between a and b, s like p, x is null, and case when c then a else b
-    end. Records have no texts, times and nulls, which are errors there.
+    end. Texts, times and nulls are for tables; for records they are errors.
 
     For records, a plain number is x; the keys of other records are key0, key1; fields of .npy have their
     names; index is the position. Integers wrap around, as in NumPy. x[0] is an element of a vector, and in
-    `map`, x alone stands for all of them.
+    `map`, x alone stands for all elements.
 
     For tables, names stand for columns (put unusual names in backquotes), st.a for the field a of the objects
-    st, and index for the position of the row. Texts in quotes are dates and times next to such columns. A
-    comparison with null is neither true nor false. try_i64(x) gives null where i64(x) fails.
+    st, and index for the position of the row. Next to a column of dates or times, a text in quotes is a date
+    or a time. A comparison with null is neither true nor false. try_i64(x) gives null if i64(x) fails.
 
     Numbers: abs(x), sqrt(x), exp(x), log(x), log2(x), floor(x), ceil(x), round(x[, digits]), isnan(x),
     hash(x)
@@ -158,7 +158,7 @@ def map(
             it the result is a `Table`.
         zip: Files of the same number of records, which are zipped with `src`. The numbers of the first are y,
             and those of the second are z; fields of records are x.key0, y.key0.
-        where: Keep only records for which this is true; of several conditions all are.
+        where: Keep only records for which this is true; several conditions must all be true.
         force: Replace existing files.
         key, csv, jsonl, header, separator: As in `comm`.
         dtype, record, memory, threads, io, drives, scratch_limit, record_io, explain, columns, union, codec,
@@ -284,10 +284,10 @@ def merge(
 ) -> WriteSummary | Table:
     """Merge files that are already sorted.
 
-    Each input must be in the order that `sort` gives it; the output is all of them in that order. Without
-    stable=True, all bytes of a record decide between equal keys, in the inputs too. A merge reads and writes
-    the data once, while a sort does so twice. If an input is not sorted, the error names the record or row.
-    `Lines.merge` merges lines.
+    Each input must be in the order that `sort` gives it; the output has the records of all inputs in that
+    order. Without stable=True, all bytes of a record decide between equal keys, also in the inputs. A merge
+    reads and writes the data once, while a sort does so twice. If an input is not sorted, the error names the
+    record or row. `Lines.merge` merges lines.
 
     Examples:
         >>> outcore.merge(["monday.bin", "tuesday.bin"], "both.bin", dtype="u64")
@@ -355,7 +355,7 @@ def count_by(
     The report has each value and its count, in the order of the values. With `dst` they are written as
     records of the value and an 8-byte count. Values are counted in memory, or with a sort if there are too
     many distinct ones; explain=True shows which of the two applies. For tables, `by` is one column or
-    several, and the result is a table with the column `count`; `group_by` has other aggregates.
+    several, and the result is a table of these columns and `count`. `group_by` has other aggregates.
 
     `unique` with count= counts whole records of any kind, and lines.
 
@@ -365,8 +365,8 @@ def count_by(
         >>> outcore.count_by("t.parquet", "counts.csv", "country,lang", by_count=True)
 
     Args:
-        dst: Output file for records of value and count (.npy gets the fields value and count). Without it
-            counts of a table are a `Table`, others are in the report.
+        dst: Output file for records of value and count (.npy gets the fields value and count). Without it,
+            counts of a table are a `Table`; others are in the report.
         by: The value to count; x is a plain number. For tables, names of columns.
         by_count: Put the most frequent values first.
         key, csv, jsonl, header, separator: As in `comm`.

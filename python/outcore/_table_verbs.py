@@ -142,7 +142,7 @@ def info(
         >>> outcore.info("t.parquet")
 
     Args:
-        schema: Types of columns of CSV and JSON lines; those of other columns are inferred from a sample.
+        schema: Types of columns of CSV and JSON lines; the types of others are inferred from a sample.
         csv, jsonl, header, separator: As in `comm`.
         src: As in `convert`.
         null, volume, progress: As in `sort`.
@@ -210,19 +210,19 @@ def dedup(
     in the order of their keys, use `unique`, which also works on lines, CSV and JSON lines.
 
     near= finds rows whose texts are nearly the same: MinHash signatures are cut into bands, and rows that
-    have a band in common belong together. The chance that two texts share a band rises steeply around
-    jaccard=, their Jaccard similarity: the number of shingles that both have, divided by the number that
-    either has. Shingles are 5 words, in lower case and without punctuation. The result depends only on the
-    rows, the options and seed=. The removed rows get a column duplicate_of: the number of the row that was
-    kept, from 0. Without near= they are unchanged and in input order; the row that was kept in place of one
-    is the row of `dst` that has the same values in the columns of by=.
+    have a band in common belong together. The chance that two texts share a band rises steeply where their
+    Jaccard similarity (the number of shingles that both have, divided by the number that either has) reaches
+    jaccard=. Shingles are 5 words, in lower case and without punctuation. The result depends only on the
+    rows, the options and seed=. With near=, removed rows get a column duplicate_of: the number of the row
+    that was kept, from 0. Without near=, removed rows are unchanged and in input order; the row that was kept
+    instead is the row of `dst` with the same values in the columns of by=.
 
-    substring= removes passages of texts instead of rows. A passage goes if it has already occurred, in an
-    earlier row or earlier in the same row, and has at least this many bytes, or with tokens= this many tokens
-    (separated by white space). Tokens must match exactly; the white space between them makes no difference,
-    and the white space after the last token of a passage is removed with it. The first occurrence stays, and
-    so does every row, even if its text becomes empty. removed= has one row per passage: row, start and length
-    (in bytes), first_row (the row where its beginning occurred first) and text.
+    substring= removes passages of texts instead of rows. A passage is removed if it has already occurred, in
+    an earlier row or earlier in the same row, and has at least this many bytes, or with tokens= this many
+    tokens (separated by white space). Tokens must match exactly; the white space between them makes no
+    difference, and the white space after the last token of a passage is removed with it. The first occurrence
+    stays. Every row stays, even if its text becomes empty. removed= has one row per passage: row, start and
+    length (in bytes), first_row (the row where its beginning occurred first) and text.
 
     Examples:
         >>> outcore.dedup("docs.parquet", "clean.parquet", "url")
@@ -237,8 +237,8 @@ def dedup(
             these also with .gz or .zst. Without it the result is a `Table`.
         by: Columns that make two rows duplicates. Default: all columns.
         force: Replace existing outputs.
-        keep: Which row of each key to keep: first, last, or a column: the row with its smallest value, or
-            with COLUMN:desc its largest.
+        keep: Which row of each key to keep: first, last, or COLUMN for the row with the smallest value in
+            this column (COLUMN:desc for the largest).
         near: Remove rows whose texts in this column are nearly the same.
         jaccard: Minimum similarity of near duplicates, above 0 and up to 1.
         shingles: Shingles for the comparison of texts: words:N, or chars:N for languages without spaces.
@@ -247,7 +247,7 @@ def dedup(
         seed: Random seed of the hashes.
         substring: Remove passages of at least this many bytes (with tokens=, tokens) that have already
             occurred; 50 is usual.
-        tokens: Count the length of passages in tokens, which white space separates, not in bytes.
+        tokens: Measure passages in tokens, which are separated by white space, instead of bytes.
         of: The column of the texts.
         removed: Write the removed rows or passages to this table.
         csv, jsonl, header, separator: As in `comm`.
@@ -307,13 +307,13 @@ def group_by(
 
     Aggregates: count, count(C), sum(C), mean(C), min(C), max(C), first(C), last(C), count_distinct(C),
     median(C), quantile(C,0.9), quantile_disc(C,0.9), arg_min(C,BY), arg_max(C,BY). C and BY are columns or
-    expressions, as map takes them; a text that is the name of a column is that column. arg_min gives the
-    value of C in the first row where BY is smallest, among the rows where neither is null. All except for
-    count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38 digits; one
-    that is larger is an error. Null is a group of its own. median and quantile interpolate between two
-    values: floats for integers and floats, decimals of the column's type for decimals, times for dates and
-    times. quantile_disc is one of the values, of any type that has an order. first and last go by the order
-    of the input. The output is the same for any memory and threads.
+    expressions, as map takes them; a text that is the name of a column means this column. arg_min gives the
+    value of C in the first row where BY is smallest, among the rows where neither is null. All aggregates
+    except for count, first and last leave nulls out. Sums of integers have 64 bits and sums of decimals 38
+    digits; a larger sum is an error. Null is a group of its own. median and quantile interpolate between two
+    values. They give floats for integers and floats, decimals of the column's type for decimals, and times
+    for dates and times. quantile_disc gives one of the values, which may have any type with an order. first
+    and last follow the input order. The output is the same for any memory and threads.
 
     Examples:
         >>> outcore.group_by("t.parquet", "g.parquet", "country")
@@ -345,7 +345,8 @@ def window(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
-    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    first: SupportsIndex | None = None, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary: ...
 
 
@@ -359,7 +360,8 @@ def window(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
-    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    first: SupportsIndex | None = None, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -372,19 +374,20 @@ def window(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, explain: bool = False, order: Keys | None = None, added: Keys | None = None,
-    first: SupportsIndex | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    first: SupportsIndex | None = None, resume: bool = False, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> WriteSummary | Table:
     """Add columns to tables: numbers, ranks, neighbours and running sums of rows within groups.
 
-    `dst` has all columns and those of added=, in the order of the groups, and within a group in that of
-    order=; rows that are equal in both keep the order of the input.
+    `dst` has all columns and those of added=. Rows are in the order of the groups, and within a group in the
+    order of order=; rows that are equal in both keep the order of the input.
 
     Functions: row_number, rank, dense_rank, lag(C), lag(C,2), lead(C), lead(C,2), first(C), cum_sum(C),
-    cum_min(C) and cum_max(C). Ranks go by the columns of order=, and equal rows share a rank. lag and lead
+    cum_min(C) and cum_max(C). Ranks follow the columns of order=, and equal rows share a rank. lag and lead
     are null if the group has no such row. cum_sum, cum_min and cum_max are the sum, the smallest and the
     largest value up to the row, without nulls. Sums of integers have 64 bits and sums of decimals 38 digits;
-    one that is larger is an error. Null is a group of its own. The output is the same for any memory and
-    threads. `windows` is for sequences of numbers.
+    a larger sum is an error. Null is a group of its own. The output is the same for any memory and threads.
+    `windows` is for sequences of numbers.
 
     Examples:
         >>> outcore.window("t.parquet", "w.parquet", "country", order="bytes:desc", added="rank,dense_rank")
@@ -401,7 +404,7 @@ def window(
         src: As in `convert`.
         dst, force: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, resume, volume, progress: As in `sort`.
 
     Raises: What `sort` raises.
     """
@@ -462,16 +465,17 @@ def join(
     on= columns, nulls last; within a key, rows are in the order of `left`, and the partners of a row in the
     order of `right`. It is the same for any memory and threads. A null equals nothing, not even another null.
 
-    asof= finds one partner for each row of `left`: of the rows of `right` with its key, the last whose column
-    is not greater. Rows without one are kept, with nulls; how="inner" leaves them out.
+    asof= finds one partner for each row of `left`: among the rows of `right` with its key, the last one whose
+    value in the column is not greater. Rows without a partner are kept, with nulls; how="inner" leaves them
+    out.
 
     Columns of different types are compared by value in a common type: integers and floats, decimals of any
     scale, texts, dictionaries, dates, timestamps of any unit. Nothing is rounded: a value that does not fit
     in the common type is an error. A key may have more rows than fit in memory.
 
-    ordered=False keeps `right` in memory if it fits, and looks the rows of `left` up in it, which saves the
-    sort: then `dst` is in the order of `left`. If it does not fit, or with how="right", full or asof=, it is
-    sorted.
+    ordered=False keeps `right` in memory if it fits, and looks up the rows of `left` in it. This saves the
+    sort, and `dst` is in the order of `left`. If `right` does not fit, or with how="right", full or asof=,
+    both tables are sorted.
 
     Examples:
         >>> outcore.join("orders.parquet", "customers.parquet", "all.parquet", "customer_id")
@@ -483,12 +487,11 @@ def join(
         right: The right table.
         on: Columns to join on: NAME, or `left`=`right` if the names differ.
         how: Which rows to write: inner, left, right, full, semi (rows of `left` that have a partner) or anti
-            (those that have none). Default: inner, and left with asof=.
+            (rows of `left` that have none). Default: inner, and left with asof=.
         asof: As-of join: the partner is the last row of `right` whose value in this column is not greater.
         tolerance: Maximum distance of the partner of asof=: a number, or a duration such as 5min.
         suffix: Suffix for the name of a column of `right` if `left` has a column of that name.
-        ordered: `False` if this is so: Write rows in any order: faster if `right` fits in two fifths of the
-            memory.
+        ordered: `False` means: Write rows in any order: faster if `right` fits in two fifths of the memory.
         csv, jsonl, header, separator: As in `comm`.
         dst: As in `dedup`.
         columns, union, codec, group_rows, bloom, schema, null, on_error, memory, threads, io, drives,
@@ -543,8 +546,8 @@ def diff(
     Rows with the same key are compared in the order of their bytes. The order of the tables does not matter.
     Null is equal to null. Both tables may be larger than memory.
 
-    `dst` has the columns diff (left, right or changed) and diff_columns (those that differ), then those of
-    by=, and each other column twice, as NAME_left and NAME_right, in the order of the key.
+    `dst` has the columns diff (left, right or changed), diff_columns (the columns that differ) and those of
+    by=. It has each other column twice, as NAME_left and NAME_right. Rows are in the order of the key.
 
     Examples:
         >>> outcore.diff("old.parquet", "new.parquet", by="id")
@@ -554,7 +557,7 @@ def diff(
         right: The right table, with the same columns.
         dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
             Without it the result is a `Table`.
-        by: Key columns to match rows on. Default: all columns, so that a row is in both tables or in one, and
+        by: Key columns to match rows on. Default: all columns; a row is then in both tables or in one, but
             never changed.
         explain: Print the plan of each sort on `sys.stderr`, then run.
         csv, jsonl, header, separator: As in `comm`.

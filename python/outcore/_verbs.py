@@ -27,6 +27,7 @@ _OPTIONS: dict[str, Option] = {
     "bloom": Option("columns", "--bloom", None),
     "by": Option("keys", "--by", None),
     "check_chars": Option("number", "--check-chars", None),
+    "checksum": Option("flag", "--checksum", False),
     "codec": Option("text", "--codec", None),
     "columns": Option("columns", "--columns", None),
     "comment": Option("texts", "--comment", None),
@@ -95,7 +96,7 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    resume: bool = False, verify_output: bool = False, checksum: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary: ...
 
@@ -114,7 +115,7 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    resume: bool = False, verify_output: bool = False, checksum: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> Table: ...
 
@@ -132,7 +133,7 @@ def sort(
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
     force: bool = False, replace: bool = False, explain: bool = False, seed: SupportsIndex | None = None,
-    resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
+    resume: bool = False, verify_output: bool = False, checksum: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> SortSummary | Table:
     """Sort lines, records or tables, larger than memory if need be.
@@ -164,8 +165,8 @@ def sort(
         dtype: Record type: u8..u128, i8..i64, f32 or f64, with the suffix `be` for big-endian (u64be); a
             vector such as f32x32; bytes such as bytes16; a NumPy dtype such as <u8, uint64 (u8 alone is one
             byte) or "[('id', '<u4'), ('name', '|S8')]"; or gensort (100 bytes, of which the first 10 are the
-            key). .npy files carry their type. Any dtype of NumPy's says it too. `u8` and `i8` mean one thing
-            here and another to NumPy, and are rejected.
+            key). .npy files carry their type. A dtype of NumPy also works. `u8` and `i8` mean one thing here
+            and another to NumPy, and are rejected.
         record: Record size in bytes, for records without a type of their own. A tuple gives the keys as well:
             `(100, "0:10")`.
         key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
@@ -174,20 +175,20 @@ def sort(
             `"2,2n"`.
         order: For lines and CSV, letters of GNU sort for keys without letters of their own: `"n"` compares
             numbers, `"g"` floating-point numbers, `"h"` sizes such as 2K, `"M"` months, `"V"` versions, `"f"`
-            ignores case, `"b"` leading blanks, `"d"` and `"i"` signs, `"R"` is a random order that keeps
-            equal keys together, `"r"` reverses.
+            ignores case, `"b"` ignores leading blanks, `"d"` compares only blanks, letters and digits, `"i"`
+            only printable characters, `"R"` is a random order that keeps equal keys together, `"r"` reverses.
         descending: Reverse the key order (largest first).
         stable: Keep the input order of equal keys.
         unique: Keep one line, record or row for each key: the first in output order.
         separator: Field separator, one byte. Default: a field begins with the spaces and tabs in front of it.
         lines: Treat the input as lines, whatever its content and name. Otherwise Parquet and Arrow files are
             tables, .npy files records, and other binary data (NULs, .npz, ...) is rejected. Compressed files
-            (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` takes text alone
-            for lines, and `"any"` any bytes.
+            (gzip, zstd, bzip2, xz, detected by content) are decompressed either way. `True` accepts only text
+            as lines, and `"any"` accepts any bytes.
         zero_terminated: Lines end with NUL instead of newline.
         header_lines: The first N lines of each file are a header: they stay unchanged at the front of the
-            output, once. After comment=, the first N lines that are not comments. Several inputs must have
-            the same header.
+            output, once. With comment=, N does not include comments. Several inputs must have the same
+            header.
         comment: Lines at the front of each file that begin with TEXT are comments: they stay unchanged at the
             front of the output, once. A list for several texts. Several inputs must have the same comments.
         csv: Input is CSV: quoted fields may contain separators and newlines, and the first line names the
@@ -201,7 +202,7 @@ def sort(
             lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any order: a type as
             in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of `order`, as in
             price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and colons.
-        header: `False` if this is so: The CSV has no header line.
+        header: `False` means: The CSV has no header line.
         columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
             st. A name in backquotes may contain commas, or be empty.
         union: Accept files with different columns: missing ones become null, and columns of different types
@@ -219,7 +220,7 @@ def sort(
             list of pandas.read_csv.
         on_error: What to do with rows of CSV and JSON lines that do not have the columns, or values of their
             types (and, where lines are sorted by a field, with lines that lack it).
-        parts: Write so many Parquet files of equal numbers of rows to the directory `dst`.
+        parts: Write this many Parquet files of equal numbers of rows to the directory `dst`.
         memory: Memory to use, such as 2GiB; resident memory exceeds it by at most 64 MiB. Default: half of
             the free memory.
         threads: Number of compute threads. Default: one for each processor.
@@ -234,25 +235,27 @@ def sort(
         force: Replace an existing output.
         replace: Let the output replace an input: `dst` is one of the inputs.
         explain: Print the plan on `sys.stderr`, then run.
-        seed: Seed for sampling, drive choice and the random order of `R` (which otherwise differs in each
-            run). Does not affect the output otherwise.
+        seed: Seed for sampling, drive choice and the random order of `R`. Without a seed, that order differs
+            in each run. Only the output of `R` depends on the seed.
         resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
             writes the same bytes. For lines, records and tables that go from files to one file. outcore keeps
             what it has done for 7 days (OUTCORE_RESUME_DAYS).
-        verify_output: Read the output back from its drive before it gets its name, and compare number,
-            checksum and order with what was read. After a difference, there is no output. For lines and
+        verify_output: Before the output gets its name, read it back from its drive, and compare its count,
+            checksum and order with those of the input. If they differ, there is no output. For lines and
             records that go from files to a plain file or shards.
-        volume: The drives file of a volume: where a file is taken, `"@name"` is a dataset on it. By default
-            that of `OUTCORE_VOLUME`.
-        progress: `True` for a bar, or a function that is called with a `Progress` a few times a second. What
-            it raises stops the job.
+        checksum: Report the checksum of the items as `verify` computes it, from the same pass: the output is
+            not read again. For lines and records of up to 1 MiB.
+        volume: The drives file of a volume. In place of a file, `"@name"` is then a dataset on the volume.
+            Default: `OUTCORE_VOLUME`.
+        progress: `True` for a bar, or a function that is called with a `Progress` a few times per second. An
+            exception that it raises stops the job.
 
     Raises:
-        UsageError: The request makes no sense, or something is in the way.
-        MemoryBudgetError: The memory allowed is too little; the text says what would do.
+        UsageError: The request is invalid, or an existing file is in the way.
+        MemoryBudgetError: The allowed memory is too small; the text names an amount that is enough.
         NoSpaceError: Too little room for scratch or output.
         IoError: The system failed an operation.
-        CorruptError: Scratch rotted, or an input is damaged or changed while it was read.
+        CorruptError: Scratch or an input is damaged, or an input changed while it was read.
         KeyboardInterrupt: Ctrl-C; nothing is left behind.
     """
     return run_on_tables("sort", SortSummary, ("distribute", "sort"), _OPTIONS, locals())
@@ -317,9 +320,9 @@ def unique(
 ) -> UniqueSummary | Table:
     """Keep one of each line or record, in order, or count them.
 
-    The output is in order. With count= each line stands behind its count, as GNU uniq writes it, and each
-    record in front of an 8-byte count. With keys (key=, or by= for columns), one line or record is kept per
-    key; for lines and FASTQ, it is the first in the input.
+    The output is in order. With count=, each line follows its count, as GNU uniq writes it, and each record
+    precedes an 8-byte count. With keys (key=, or by= for columns), one line or record is kept per key; for
+    lines and FASTQ, it is the first in the input.
 
     outcore compares all lines of the input, as `sort | uniq` does. With skip_fields, skip_chars or
     check_chars, the compared part of a line is its key, and lines are in the order of their keys.
@@ -341,8 +344,8 @@ def unique(
         repeated: Keep only lines, records or keys that occur more than once, one of each.
         unique: Keep only lines, records or keys that occur once.
         all_repeated: Keep all lines whose key occurs more than once, and not only one of each.
-        keep_order: Keep the lines in input order, as `awk '!seen[$0]++'` does: the first of each. A table
-            keeps the first row of each key, in input order.
+        keep_order: Keep the first of equal lines, in input order, as `awk '!seen[$0]++'` does. A table keeps
+            the first row of each key, in input order.
         skip_fields: Do not compare the first N fields. A field is a run of spaces and tabs, and the text up
             to the next space or tab.
         skip_chars: Do not compare the first N bytes, counted after the skipped fields.
@@ -408,11 +411,12 @@ def comm(
     """Compare two inputs: lines, records or rows only in the first, only in the second, or in both.
 
     For lines the output is that of `comm <(sort `left`) <(sort `right`)` in the C locale: three columns, with
-    tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. A line
-    that is 3 times in `left` and 2 times in `right` is 2 times in both and once in `left` alone.
+    tabs in front of the second and third. The inputs need not be sorted, so there is no check_order=. If a
+    line occurs 3 times in `left` and 2 times in `right`, `dst` has it 2 times as a line of both and once as a
+    line of `left` alone.
 
-    Records are compared by their key, and tables, CSV and JSON lines by row. In both cases one column of the
-    three is kept. Null is equal to null.
+    Records are compared by their key, and tables, CSV and JSON lines by row. In both cases, keep one of the
+    three columns. Null is equal to null.
 
     Examples:
         >>> outcore.comm("old.parquet", "new.parquet", "added.parquet", not_left=True, not_both=True)
@@ -426,13 +430,13 @@ def comm(
         not_left: Leave out the first column: items only in `left`.
         not_right: Leave out the second column: items only in `right`.
         not_both: Leave out the third column: items in both.
-        total: Write the number of lines in each of the three columns at the end.
+        total: At the end, write the number of lines in each of the three columns.
         by: Key columns to match rows on, or fields of .npy files. Default: all columns. Rows in both tables
             are written as in `left`.
         key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
             for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
             significant first. Default: the whole record.
-        header: `False` if this is so: The CSV has no header line; its columns are called 1, 2, and so on.
+        header: `False` means: The CSV has no header line; its columns are called 1, 2, and so on.
         separator: Separator of CSV fields. Default: inferred from a sample of the records.
         csv: Input is CSV, whatever its name: quoted fields may contain separators and newlines, and the first
             line of each file names the columns.
@@ -460,8 +464,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary: ...
 
 
@@ -479,8 +483,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> Table: ...
 
 
@@ -497,8 +501,8 @@ def shuffle(
     on_error: Literal["fail", "skip", "null"] | None = None, parts: SupportsIndex | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
     drives: Paths = (), scratch_limit: Size | None = None, record_io: StrPath | None = None,
-    explain: bool = False, resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
-    progress: Watcher | bool | None = None,
+    explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
+    volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
     """Shuffle lines or records into a uniformly random order.
 
@@ -527,7 +531,8 @@ def shuffle(
         key, separator: As in `comm`.
         force, replace, dtype, record, lines, zero_terminated, header_lines, comment, header, columns, union,
             codec, group_rows, bloom, schema, infer, null, on_error, parts, memory, threads, io, drives,
-            scratch_limit, record_io, explain, resume, verify_output, volume, progress: As in `sort`.
+            scratch_limit, record_io, explain, resume, verify_output, checksum, volume, progress: As in
+            `sort`.
         src, dst: As in `unique`.
 
     Raises: What `sort` raises.

@@ -62,9 +62,9 @@ class VolumeVerbs:
     ) -> VolumeStatus:
         """Show the drives of a volume, and what is at risk.
 
-        Each drive has its directory, the bytes of datasets on it, its share by weight, if that differs, and its
-        free bytes. Datasets that cannot be read, or whose redundancy is incomplete, are listed with the drives
-        that are missing or have lost them.
+        For each drive, it shows the directory, the bytes of datasets, the share by weight if that differs, and
+        the free bytes. Datasets that cannot be read, or whose redundancy is incomplete, are listed with the
+        drives that are missing or have lost parts of them.
 
         Raises: What `sort` raises.
         """
@@ -78,12 +78,12 @@ class VolumeVerbs:
 
         The report has dataset, drive, file and offset of each damage. Without names, orphans (files that belong
         to no dataset) are reported too. Damaged or lost labels and copies of manifests are restored from other
-        drives. On a volume with parity or a mirror, so are the data.
+        drives. On a volume with parity or a mirror, damaged data are restored as well.
 
         Args:
             names: Datasets to read. Default: all.
             remove_orphans: Remove orphans: files that belong to no dataset.
-            limit: At most so many bytes per second, such as 200MB/s, so that other jobs have the rest.
+            limit: Limit on bytes per second, such as 200MB/s, so that other jobs have the rest.
             progress: As in `sort`.
 
         Raises: What `sort` raises.
@@ -119,8 +119,8 @@ class VolumeVerbs:
         """Add drives to a volume.
 
         A new drive gets a label and the manifests, and the drives file names it. Datasets stay where they are;
-        new ones use the drive, in proportion to its weight. `volume rebalance` moves the others. A drive that is
-        being removed stays. A command that was killed continues when it is repeated.
+        new ones use the drive, in proportion to its weight. `volume rebalance` moves the others. Naming a drive
+        that is being removed cancels its removal. A command that was killed continues when it is repeated.
 
         Args:
             drives: Directories on new drives, or names that the drives file has already.
@@ -136,10 +136,10 @@ class VolumeVerbs:
         """Remove a drive from a volume.
 
         Datasets that use the drive are written anew without it: from the drive, or, if it is missing, from the
-        other drives. Then its label goes, and its name in the drives file. From the start, new datasets do
-        without the drive. A missing drive no longer prevents writes then, and its contents no longer count if it
-        comes back. A command that was killed continues when it is repeated; `volume add` keeps a drive that is
-        present.
+        other drives. Then the command removes its label, and its name from the drives file. From the start, new
+        datasets do not use the drive. A missing drive then does not prevent writes, and outcore ignores its
+        contents if it comes back. A command that was killed continues when it is repeated; `volume add` cancels
+        the removal of a drive that is present.
 
         Args:
             drive: The drive to remove, by its name in the drives file.
@@ -156,8 +156,9 @@ class VolumeVerbs:
     ) -> RebalanceReport:
         """Move datasets so that every drive has its share by weight.
 
-        Each dataset whose bytes are on the wrong drives is written anew under its name, and its old files then
-        go. It can be read all the time. A command that was killed continues when it is repeated.
+        Each dataset whose bytes are on the wrong drives is written anew under its name, and its old files are
+        then removed. The dataset can be read all the time. A command that was killed continues when it is
+        repeated.
 
         Args:
             limit: As in `scrub`.
