@@ -439,7 +439,7 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
         (
             "sort in -o out --type u64 --memory 4 GiB",
             2,
-            "GiB stands apart",
+            "the unit GiB from its number",
             "write --memory 4GiB",
         ),
         (
