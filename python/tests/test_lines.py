@@ -425,7 +425,7 @@ def test_csv_is_shuffled_sampled_split_and_made_unique_by_whole_records(here: Pa
     with pytest.raises(outcore.UsageError, match="last one"):
         table.shuffle(csv=True).count()
     (here / "c.csv").write_bytes(b"other,names\n1,2\n")
-    with pytest.raises(outcore.UsageError, match=r"not that of a\.csv"):
+    with pytest.raises(outcore.UsageError, match=r"differs from the header of a\.csv"):
         outcore.open(["a.csv", "c.csv"], lines=True).sample(1, csv=True)
     (here / "in.jsonl").write_bytes(b'{"a":1,"b":2}\n{"a":1}\n{"b":1}\n')
     records = outcore.open("in.jsonl", lines=True)

@@ -100,7 +100,7 @@ def test_a_file_that_is_absent_fails_when_the_table_is_opened(name: str, here: P
 
 
 def test_wrong_values_name_their_argument(sales: outcore.Table) -> None:
-    with pytest.raises(outcore.UsageError, match="by=3 is of the type int"):
+    with pytest.raises(outcore.UsageError, match="by=3 has the type int"):
         sales.group_by(3, "count")  # type: ignore[arg-type]
     with pytest.raises(outcore.UsageError, match="progress=3 is neither"):
         outcore.sort("sales.parquet", "o.parquet", progress=3)  # type: ignore[call-overload]

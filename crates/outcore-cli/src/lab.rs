@@ -35,6 +35,6 @@ pub(crate) fn start(words: &[OsString]) -> Error {
     let cause = "outcore-lab, which has the commands bench, replay and sim, is not installed";
     Error::usage(START, cause).hint(
         "in the sources of outcore, `make install` installs both programs; \
-         `cargo install --path lab/outcore-lab` installs only this one",
+         `cargo install --path lab/outcore-lab` installs only outcore-lab",
     )
 }

@@ -24,7 +24,7 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 
 const CONVERT: &str =
     "convert it first, for example with DuckDB or pyarrow: columns of numbers to .npy, rows to CSV";
-const TABLE: &str = "sort, filter, map, group-by, join and other commands read tables; for this one, \
+const TABLE: &str = "sort, filter, map, group-by, join and other commands read tables; for this command, \
                      write the rows as text first: outcore convert FILE -o OUT.csv";
 const UNPACK: &str = "unpack it first";
 const NO_DATA: &str = "name a file of lines or records";

@@ -236,7 +236,7 @@ pub fn choose(
         None if streams == Streams::Taken => Target::Pipe(None),
         None => {
             return Err(Error::usage(CREATE, "no output is given")
-                .hint("name the output: dst=...; only tables are kept without one"));
+                .hint("name the output: dst=...; only tables are kept without an output"));
         }
     };
     check(&target, sources, consent, holds)?;
@@ -509,11 +509,12 @@ pub fn is_same_place(a: &Path, b: &Path) -> bool {
 /// Usage, with `operation`, for a name that ends in `/`.
 pub fn check_is_file_name(operation: &str, path: &Path) -> Result<()> {
     match path.as_os_str().as_bytes().ends_with(b"/") {
-        true => Err(
-            Error::usage(operation, "a name that ends in / is that of a directory")
-                .path(path)
-                .hint("name a file"),
-        ),
+        true => Err(Error::usage(
+            operation,
+            "a name that ends in / is the name of a directory",
+        )
+        .path(path)
+        .hint("name a file")),
         false => Ok(()),
     }
 }
@@ -539,7 +540,7 @@ pub(crate) fn check_dir_of(operation: &str, path: &Path) -> Result<()> {
     access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
         Error::errno(operation, errno.raw_os_error())
             .path(dir)
-            .hint("check the directory's permissions, or write to another one")
+            .hint("check the directory's permissions, or write to another directory")
     })
 }
 

@@ -83,14 +83,14 @@ pub fn sealed_error(name: &Path) -> Error {
         let cause = "objects are not changed in place";
         return Error::usage("change input", cause)
             .path(name)
-            .hint("write another object: -o with --force replaces one");
+            .hint("write another object; -o with --force replaces an existing one");
     }
     Error::usage(
         "change input",
         "a dataset is sealed, so it cannot be changed in place",
     )
     .path(name)
-    .hint("write another dataset: -o @OTHER; -o with --force replaces one")
+    .hint("write another dataset: -o @OTHER; -o with --force replaces an existing one")
 }
 
 /// The error for a directory in a dataset where a file is required.

@@ -177,7 +177,7 @@ impl Form {
         let version = head.version.unwrap_or_default();
         if !(self.version_min..=self.version).contains(&version) {
             let hint = match version > self.version {
-                true => "use the outcore that wrote it, or a newer one",
+                true => "use the version of outcore that wrote it, or a newer one",
                 false => self.upgrade,
             };
             return Err(self.unknown_version(version).path(path).hint(hint));

@@ -186,7 +186,7 @@ fn refuse_repeats(plans: &[ShardPlan]) -> Result<()> {
         if !known.insert(&plan.path) {
             return Err(Error::usage(CREATE, "two shards have the same name")
                 .path(&plan.path)
-                .hint("give each its own name or directory"));
+                .hint("give each shard its own name or directory"));
         }
     }
     Ok(())

@@ -384,8 +384,8 @@ pub(crate) fn united(schemas: &[FileSchema<'_>]) -> Result<SchemaRef> {
                     notation(known.data_type())
                 );
                 return Err(Error::usage("unite tables", cause).path(path).hint(
-                    "no type can hold all values of both: convert one of them first, or leave the \
-                     column out",
+                    "no type can hold all values of both columns: convert one of them first, or \
+                     leave the column out",
                 ));
             };
             if both != *known.data_type() {

@@ -394,7 +394,7 @@ pub(crate) fn check_output_named(host: &dyn Host) -> Result<()> {
     match host.streams() {
         Streams::Taken => Ok(()),
         Streams::Refused => Err(Error::usage("create output", "no output is given")
-            .hint("name the output: dst=...; only tables are kept without one")),
+            .hint("name the output: dst=...; only tables are kept without an output")),
     }
 }
 

@@ -278,7 +278,7 @@ fn say_distributions(plan: &SortPlan, job: &SortJob) {
         1 => say!("1 distribution: the data go to scratch once"),
         count => say!(
             "{count} distributions: the data go to scratch {count} times. With {}, {} of memory \
-             hold too few buckets for one{}",
+             hold too few buckets for a single distribution{}",
             units::counted(job.cores.into(), "thread"),
             units::bytes(job.memory_bytes),
             enough.unwrap_or_default()

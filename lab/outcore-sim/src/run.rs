@@ -180,7 +180,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     }
     if drive.stats().unwritten_reads > drive.stats().page_reads {
         warnings.push(
-            "most reads were of data that were never written, which needs no flash: precondition = \
+            "most reads were of data that were never written, so they needed no flash: precondition = \
              true fills the drive first"
                 .to_owned(),
         );

@@ -301,7 +301,7 @@ impl FlowFile {
             ("working_set", self.working_set, 1e-9),
         ] {
             if !(least..=1.0).contains(&value) {
-                return Err(format!("{key} is {value}; it is a share from 0 to 1"));
+                return Err(format!("{key} is {value}; it must be a share from 0 to 1"));
             }
         }
         let size = sectors(self.size, "size")?;

@@ -25,7 +25,10 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
         return error;
     };
     if let Some(hint) = unit_apart(words, at) {
-        let cause = format!("{} stands apart from its number", missing.display());
+        let cause = format!(
+            "a space separates the unit {} from its number",
+            missing.display()
+        );
         return Error::usage("read arguments", cause).hint(hint);
     }
     let is_unexplained = error.next_step() == Some("check the path");

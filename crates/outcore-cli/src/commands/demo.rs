@@ -119,7 +119,7 @@ impl Demo<'_> {
             self.context,
             "floor",
             &format!(
-                "{}, twice that and {} to remove scratch: the sort took {ratio:.2} times the floor",
+                "{}, which is twice the time of the drive and {} to remove scratch: the sort took {ratio:.2} times the floor",
                 units::seconds(floor_seconds),
                 units::seconds(remove_seconds),
             ),

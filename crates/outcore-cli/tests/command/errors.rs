@@ -43,7 +43,7 @@ fn a_size_that_is_no_multiple_of_the_record() {
 #[test]
 fn a_file_with_the_name_of_a_directory() {
     let place = place_with_input();
-    let cause = ["a name that ends in / is that of a directory"];
+    let cause = ["a name that ends in / is the name of a directory"];
     for line in [
         "sort in -o in/ --type u64 --replace",
         "gen u64 -n 1 -o out/",
@@ -439,7 +439,7 @@ fn words_in_the_wrong_place_are_told_where_they_belong() {
         (
             "sort in -o out --type u64 --memory 4 GiB",
             2,
-            "GiB stands apart",
+            "the unit GiB from its number",
             "write --memory 4GiB",
         ),
         (

@@ -167,7 +167,7 @@ impl OrderSpec {
                 CHOOSE,
                 format!("`{name}` is not an order of lines: {error}"),
             )
-            .hint("use the outcore that wrote it, or a newer one")
+            .hint("use the version of outcore that wrote it, or a newer one")
         })
     }
 }

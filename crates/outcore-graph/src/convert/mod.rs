@@ -264,8 +264,9 @@ fn convert_files(
 fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     if is_mixed && !options.is_undirected {
         let cause = "some files are undirected and others are directed";
-        return Err(Error::usage(CONVERT, cause)
-            .hint("convert files of one kind at a time, or all with --undirected"));
+        return Err(Error::usage(CONVERT, cause).hint(
+            "convert files of one kind at a time, or convert all of them with --undirected",
+        ));
     }
     Ok(())
 }

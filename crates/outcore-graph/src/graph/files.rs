@@ -83,7 +83,7 @@ impl GraphFiles {
         let place = &self.place;
         let (cause, hint) = match paths::facts(place) {
             Ok(facts) if !facts.is_dir() => (
-                "it is not a directory, but a graph is one",
+                "it is not a directory, but a graph is a directory",
                 "make a graph of a file of edges with `outcore graph convert EDGES -o G.graph`",
             ),
             Ok(_) if !self.path(NAME).exists() => (

@@ -56,9 +56,7 @@ impl Default for ClosenessOptions {
 /// errors of reading.
 pub fn closeness(job: &Job, graph: &Graph, options: ClosenessOptions) -> Result<Vec<f64>> {
     if options.sources_count == 0 {
-        return Err(
-            Error::usage(KERNEL, "there is no source").hint("allow at least one with sources")
-        );
+        return Err(Error::usage(KERNEL, "there is no source").hint("set sources to at least 1"));
     }
     let vertices = graph.vertices();
     let beside_bytes = Frontiers::bytes(vertices);

@@ -93,7 +93,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
     }
     if iterations_max == 0 {
         return Err(Error::usage(KERNEL, "no iteration is allowed")
-            .hint("allow at least one with --iterations (max_iter in Python)"));
+            .hint("allow at least one iteration with --iterations (max_iter in Python)"));
     }
     let vertices = graph.vertices();
     let reads = EdgeReads::EachIteration {

@@ -286,8 +286,8 @@ fn a_matrix_has_the_entries_that_its_head_speaks_of() {
     let head = "%%MatrixMarket matrix coordinate pattern general\n";
     for (body, wanted) in [
         ("3 3 2\n1 2\n2 3\n", None),
-        ("3 3 2\n1 2\n", Some("2 entries, but it has 1")),
-        ("3 3 1\n1 2\n2 3\n", Some("1 entry, but it has 2")),
+        ("3 3 2\n1 2\n", Some("2 entries, but the file has 1")),
+        ("3 3 1\n1 2\n2 3\n", Some("1 entry, but the file has 2")),
         ("3 3 0\n", None),
         ("3 3\n1 2\n", Some("the line of sizes is not")),
         ("3 x 3 2\n1 2\n2 3\n", Some("the line of sizes is not")),

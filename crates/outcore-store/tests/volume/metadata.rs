@@ -270,7 +270,10 @@ fn manifests_that_stand_in_the_place_of_others_give_nobodys_data_and_remove_none
         fs::copy(other.manifest_path("d", index), to).unwrap();
     }
     let error = place.get(&volume, "d").unwrap_err();
-    assert!(error.cause().contains("it belongs to volume"), "{error}");
+    assert!(
+        error.cause().contains("the file belongs to volume"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl VectorColumn {
                         let cause = format!("{} columns have lists of numbers", names.len());
                         return Err(Error::usage(READ, cause)
                             .path(place)
-                            .hint("name one with --column"));
+                            .hint("name one of them with --column"));
                     }
                 }
             }

@@ -353,9 +353,9 @@ impl PassResumeArgs {
 /// Whether the output is checked before it appears.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct VerifyOutputArgs {
-    /// Before the output gets its name, read it back from its drive, and compare its count,
-    /// checksum and order with those of the input. If they differ, there is no output. For lines
-    /// and records that go from files to a plain file or shards
+    /// Before the output gets its name, read it back from its drive, and compare its number of
+    /// items, checksum and order with those of the input. If they differ, there is no output. For
+    /// lines and records that go from files to a plain file or shards
     #[arg(long, help_heading = "Files", conflicts_with = "resume")]
     pub(crate) verify_output: bool,
 }

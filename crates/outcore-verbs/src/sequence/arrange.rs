@@ -37,7 +37,7 @@ pub(crate) struct ZipArgs {
 /// Put the position of each record before it
 ///
 /// Each record of the output is a position (8 bytes, from 0) followed by the record; a .npy output
-/// has the fields position and value. With --where, positions count only the records that are kept.
+/// has the fields position and value. With --where, only records that are kept have positions.
 #[derive(Debug, Args)]
 pub(crate) struct EnumerateArgs {
     #[command(flatten)]

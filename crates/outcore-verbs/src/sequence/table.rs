@@ -108,7 +108,9 @@ fn select(
     };
     if ends.rows.tables.parts.is_some() && !selection.conditions.is_empty() {
         let cause = "--parts needs the number of rows, which is not known with a condition";
-        return Err(Error::usage(READ, cause).hint("write one file, then `outcore split` it"));
+        return Err(
+            Error::usage(READ, cause).hint("write one file, then split it with `outcore split`")
+        );
     }
     let text = ends.text()?.needing(selection.names_needed());
     let ran = run(

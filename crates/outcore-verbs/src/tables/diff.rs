@@ -45,8 +45,8 @@ pub(crate) struct DiffArgs {
     /// The right table, with the same columns
     #[arg(value_hint = ValueHint::AnyPath)]
     pub(crate) right: PathBuf,
-    /// Key columns to match rows on, separated by commas. Default: all columns; a row is then in
-    /// both tables or in one, but never changed
+    /// Key columns to match rows on, separated by commas. Default: all columns. A row is then in
+    /// both tables or in only one; none is reported as `changed`
     #[arg(long, value_name = "COLUMN")]
     pub(crate) by: Vec<String>,
     /// Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl

@@ -186,8 +186,9 @@ fn show_plan(
 fn unordered(first: u64, places: &[ResolvedInput], format: &RecordFormat) -> Error {
     let number = units::count(first + 1);
     let cause = format!("not sorted: record {number} is out of order");
-    let error = Error::new(Kind::CheckFailed, "check order", cause)
-        .hint("sort it, or check that --type, --descending and --stable are those of the sort");
+    let error = Error::new(Kind::CheckFailed, "check order", cause).hint(
+        "sort the file, or check that --type, --descending and --stable are those of the sort",
+    );
     let record_bytes = format.record_bytes() as u64;
     let mut left = first;
     for input in places {

@@ -134,8 +134,8 @@ fn look(
         ]);
         if slow[index] {
             alarms.push(format!(
-                "Drive {name} is slow: its median latency for a {what} is {}, that of all drives \
-                 {}. Striped requests wait for it, so it limits the volume: all {} drives together \
+                "Drive {name} is slow: its median latency for a {what} is {}; the median of all drives \
+                 is {}. Striped requests wait for it, so it limits the volume: all {} drives together \
                  reach {}, this drive {}. A smaller weight in the drives file gives it fewer \
                  stripes.",
                 Unit::Seconds.show(medians[index]),

@@ -102,7 +102,7 @@ fn facts(options: &ReplayOptions, array: &Array, outcome: &Outcome, report: &mut
     report.verdict.push(adapted(changes));
     if changes.widened_writes > 0 {
         report.verdict.push(format!(
-            "{} writes were not aligned to 4 KiB; each became a read of its blocks and a write of them.",
+            "{} writes were not aligned to 4 KiB; each became a read and a write of its blocks.",
             changes.widened_writes
         ));
     }

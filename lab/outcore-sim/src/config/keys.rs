@@ -120,7 +120,7 @@ fn unknown(key: &str, part: &str, known: &[String], paths: &[String]) -> Error {
     let error = Error::usage(OPERATION, format!("unknown key `{part}`{place}"));
     if OF_FLOWS.contains(&key) {
         return error.hint(format!(
-            "it is a key of flows: flow.{key} in a sweep, or --flow {key}=..."
+            "it is a key of flows: write flow.{key} in a sweep, or --flow {key}=..."
         ));
     }
     let ends_in_key = |path: &&String| path.ends_with(&format!(".{key}"));

@@ -40,7 +40,7 @@ impl Key {
         let wrong = |reason: &str| {
             let hint = match text.starts_with(|first: char| first.is_alphabetic()) {
                 true => {
-                    "a key counts fields, as in -k2,2n; --by NAME sorts CSV and JSON lines by a column"
+                    "a key has the numbers of fields, as in -k2,2n; --by NAME sorts CSV and JSON lines by a column"
                 }
                 false => "write a key as F[.C][OPTS][,F[.C][OPTS]], as in -k2,2n",
             };

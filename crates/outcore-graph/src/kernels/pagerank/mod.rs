@@ -161,7 +161,7 @@ fn ranked(
     }
     if options.iterations_max == 0 {
         return Err(Error::usage(KERNEL, "no iteration is allowed")
-            .hint("allow at least one with --iterations (max_iter in Python)"));
+            .hint("allow at least one iteration with --iterations (max_iter in Python)"));
     }
     if options.by_weight && !graph.manifest().weighted {
         let hint = "convert the edges again with --weights, or leave --weighted out (weighted=True in Python)";

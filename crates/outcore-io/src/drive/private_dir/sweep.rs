@@ -118,7 +118,7 @@ pub(super) fn look_at(
     // A power loss leaves a file without its bytes, or with zeros in their place.
     let is_blank = text.len() <= LOCK_TEXT.len() && text.iter().all(|byte| *byte == 0);
     if text != LOCK_TEXT.as_bytes() && !is_blank {
-        let state = unknown("its lock file is not one of outcore");
+        let state = unknown("its lock file was not made by outcore");
         return Ok(Some((state, dir, None)));
     }
     let Some(lock) = lock_of(&dir)? else {

@@ -68,7 +68,7 @@ pub(crate) struct LookupArgs {
     #[arg(id = "lookup_index", long = "index", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) index: Option<PathBuf>,
     /// The input and the keys are lines. The input must be in the order of its bytes (`LC_ALL=C
-    /// sort`); one read of the input checks that
+    /// sort`); outcore reads the input once to check this
     #[arg(long)]
     pub(crate) lines: bool,
     /// As --lines, for lines that end with NUL
