@@ -180,7 +180,7 @@ def enumerate(
     """Put the position of each record before it.
 
     Each record of the output is a position (8 bytes, from 0) followed by the record; a .npy output has the
-    fields position and value. With where=, positions count only the records that are kept.
+    fields position and value. With where=, only records that are kept have positions.
 
     Args:
         key: As in `comm`.
@@ -480,7 +480,7 @@ def lookup_file(
             not exist, it is made with one read of the files. It is valid only as long as the files do not
             change. If it exceeds a quarter of the memory, a key takes a few reads.
         lines: The input and the keys are lines. The input must be in the order of its bytes (as GNU sort
-            orders them in the C locale); one read of the input checks that.
+            orders them in the C locale); outcore reads the input once to check this.
         zero_terminated: As `lines`, for lines that end with NUL.
         values: Instead of ranks, write the records or lines with these keys: for each key all of its records,
             and nothing for a missing key.

@@ -557,8 +557,8 @@ def diff(
         right: The right table, with the same columns.
         dst: Write the differences as a table: .parquet, .arrow, .feather, .arrows, .csv, .tsv or .jsonl.
             Without it the result is a `Table`.
-        by: Key columns to match rows on. Default: all columns; a row is then in both tables or in one, but
-            never changed.
+        by: Key columns to match rows on. Default: all columns. A row is then in both tables or in only one;
+            none is reported as `changed`.
         explain: Print the plan of each sort on `sys.stderr`, then run.
         csv, jsonl, header, separator: As in `comm`.
         left: As in `join`.

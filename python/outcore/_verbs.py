@@ -240,9 +240,9 @@ def sort(
         resume: Keep a journal. If the job is killed or fails, the same command with resume= continues it and
             writes the same bytes. For lines, records and tables that go from files to one file. outcore keeps
             what it has done for 7 days (OUTCORE_RESUME_DAYS).
-        verify_output: Before the output gets its name, read it back from its drive, and compare its count,
-            checksum and order with those of the input. If they differ, there is no output. For lines and
-            records that go from files to a plain file or shards.
+        verify_output: Before the output gets its name, read it back from its drive, and compare its number of
+            items, checksum and order with those of the input. If they differ, there is no output. For lines
+            and records that go from files to a plain file or shards.
         checksum: Report the checksum of the items as `verify` computes it, from the same pass: the output is
             not read again. For lines and records of up to 1 MiB.
         volume: The drives file of a volume. In place of a file, `"@name"` is then a dataset on the volume.

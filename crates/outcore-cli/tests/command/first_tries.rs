@@ -190,6 +190,51 @@ fn a_verb_on_records_names_the_one_for_tables() {
     }
 }
 
+/// Lines as users of other tools type them: words, exit code, a part of the cause and one of the
+/// hint. The row that succeeds follows a hint.
+const WRONG_WORDS: &str = "\
+shuffle w.txt --head 2 | 2 | '--head' | -n is a number
+sample w.txt --head-count 2 | 2 | count | -n is a number
+split t.parquet --test-size 0.2 -o x | 2 | '--test-size' | --train 0.8
+split --lines 100 t3.csv -o p-{part} | 2 | --parts | --by-lines
+map y=n t3.csv --keep y | 2 | '--keep' | --columns keeps columns
+knn t.parquet q --column n | 2 | '--column' | outcore vector convert TABLE
+top -k 3 k.npy | 2 | '-k' | -n is a number
+count-by n t3.csv --desc | 2 | '--desc' | --by-count
+dedup t3.csv --by n --ngram 3 | 2 | '--ngram' | --shingles
+histogram k.npy --min 0 | 2 | '--min' | --range 0:100
+join a b --key id | 2 | '--key' | --on COLUMN
+graph convert e --no-self-loops -o g | 2 | self-loops | --drop-loops
+graph triangle-count g | 2 | triangle-count | outcore graph triangles
+SORT w.txt | 2 | SORT | did you mean sort
+sort --scratch nv t3.csv | 2 | unknown unit | --drive DIR
+convert t.parquet -t ; -o x.csv | 2 | cannot be used with tables | outputs have commas
+merge --by 1 w.txt | 2 | cannot be used with records | outcore sort -m
+zip w.txt --zip w.txt -o x | 2 | lines of text | paste
+scan sum w.txt -o x | 2 | lines of text | outcore window --csv
+gather w.txt --at k.npy -o x | 2 | lines of text | outcore join
+windows -n 2 w.txt -o x | 2 | lines of text | outcore window
+comm in k.npy | 2 | inputs of one kind | --type u64
+comm w.txt t.parquet | 2 | inputs of one kind | outcore convert FILE -o OUT.csv
+dedup w.txt --by a | 2 | only tables | outcore unique
+diff k.npy k.npy | 2 | only tables | outcore comm -3
+join w.txt t3.csv --on n | 2 | only tables | --csv
+diff t3.csv o.csv | 2 | missing | compare the columns that both have: --columns
+diff --columns id t3.csv o.csv | 0 | - | -
+sort w.txt nosuch | 3 | (nosuch) | check the path
+head t3.csv n | 3 | (n) | --by n
+head t3.csv m | 3 | (m) | check the path
+sort --by n DESC t3.csv | 3 | (DESC) | write --by n:desc
+convert --columns id n t3.csv -o x.csv | 3 | (n) | --columns id,n
+histogram n t.parquet | 3 | (n) | outcore count-by n t.parquet
+top n t3.csv | 3 | (n) | outcore sort --by n:desc t3.csv
+graph convert v.csv --weights w -o g | 3 | (w) | --weights=w
+sort help | 3 | (help) | outcore sort --help
+head r2://b/x.csv | 2 | not the scheme | s3://b/x.csv, and set AWS_ENDPOINT_URL
+head file://w.txt | 2 | not the scheme | write w.txt
+man outcore-sort | 2 | sort is a command | outcore sort --help
+vector index in --type f32x2 -o b.faiss | 2 | not a .faiss file | base.vindex";
+
 #[test]
 fn a_wrong_word_leads_to_the_line_that_was_meant() {
     let place = place();
@@ -199,153 +244,14 @@ fn a_wrong_word_leads_to_the_line_that_was_meant() {
     place
         .run(&["sort", "in", "--type", "u64", "-o", "k.npy"])
         .ok();
-    let table: [(&str, i32, &str, &str); 41] = [
-        ("shuffle w.txt --head 2", 2, "'--head'", "-n is a number"),
-        ("sample w.txt --head-count 2", 2, "count", "-n is a number"),
-        (
-            "split t.parquet --test-size 0.2 -o x",
-            2,
-            "'--test-size'",
-            "--train 0.8",
-        ),
-        (
-            "split --lines 100 t3.csv -o p-{part}",
-            2,
-            "--parts",
-            "--by-lines",
-        ),
-        (
-            "map y=n t3.csv --keep y",
-            2,
-            "'--keep'",
-            "--columns keeps columns",
-        ),
-        (
-            "knn t.parquet q --column n",
-            2,
-            "'--column'",
-            "outcore vector convert TABLE",
-        ),
-        ("top -k 3 k.npy", 2, "'-k'", "-n is a number"),
-        ("count-by n t3.csv --desc", 2, "'--desc'", "--by-count"),
-        (
-            "dedup t3.csv --by n --ngram 3",
-            2,
-            "'--ngram'",
-            "--shingles",
-        ),
-        ("histogram k.npy --min 0", 2, "'--min'", "--range 0:100"),
-        ("join a b --key id", 2, "'--key'", "--on COLUMN"),
-        (
-            "graph convert e --no-self-loops -o g",
-            2,
-            "self-loops",
-            "--drop-loops",
-        ),
-        (
-            "graph triangle-count g",
-            2,
-            "triangle-count",
-            "outcore graph triangles",
-        ),
-        ("SORT w.txt", 2, "SORT", "did you mean sort"),
-        ("sort --scratch nv t3.csv", 2, "unknown unit", "--drive DIR"),
-        (
-            "convert t.parquet -t ; -o x.csv",
-            2,
-            "cannot be used with tables",
-            "outputs have commas",
-        ),
-        (
-            "merge --by 1 w.txt",
-            2,
-            "cannot be used with records",
-            "outcore sort -m",
-        ),
-        ("zip w.txt --zip w.txt -o x", 2, "lines of text", "paste"),
-        (
-            "scan sum w.txt -o x",
-            2,
-            "lines of text",
-            "outcore window --csv",
-        ),
-        (
-            "gather w.txt --at k.npy -o x",
-            2,
-            "lines of text",
-            "outcore join",
-        ),
-        (
-            "windows -n 2 w.txt -o x",
-            2,
-            "lines of text",
-            "outcore window",
-        ),
-        ("comm in k.npy", 2, "inputs of one kind", "--type u64"),
-        (
-            "comm w.txt t.parquet",
-            2,
-            "inputs of one kind",
-            "outcore convert FILE -o OUT.csv",
-        ),
-        ("dedup w.txt --by a", 2, "only tables", "outcore unique"),
-        ("diff k.npy k.npy", 2, "only tables", "outcore comm -3"),
-        ("join w.txt t3.csv --on n", 2, "only tables", "--csv"),
-        (
-            "diff t3.csv o.csv",
-            2,
-            "missing",
-            "compare the columns that both have: --columns",
-        ),
-        ("diff --columns id t3.csv o.csv", 0, "", ""),
-        ("sort w.txt nosuch", 3, "(nosuch)", "check the path"),
-        ("head t3.csv n", 3, "(n)", "--by n"),
-        ("head t3.csv m", 3, "(m)", "check the path"),
-        ("sort --by n DESC t3.csv", 3, "(DESC)", "write --by n:desc"),
-        (
-            "convert --columns id n t3.csv -o x.csv",
-            3,
-            "(n)",
-            "--columns id,n",
-        ),
-        (
-            "histogram n t.parquet",
-            3,
-            "(n)",
-            "outcore count-by n t.parquet",
-        ),
-        ("top n t3.csv", 3, "(n)", "outcore sort --by n:desc t3.csv"),
-        (
-            "graph convert v.csv --weights w -o g",
-            3,
-            "(w)",
-            "--weights=w",
-        ),
-        ("sort help", 3, "(help)", "outcore sort --help"),
-        (
-            "head r2://b/x.csv",
-            2,
-            "not the scheme",
-            "s3://b/x.csv, and set AWS_ENDPOINT_URL",
-        ),
-        ("head file://w.txt", 2, "not the scheme", "write w.txt"),
-        (
-            "man outcore-sort",
-            2,
-            "sort is a command",
-            "outcore sort --help",
-        ),
-        (
-            "vector index in --type f32x2 -o b.faiss",
-            2,
-            "not a .faiss file",
-            "base.vindex",
-        ),
-    ];
-    for (line, code, cause, hint) in table {
+    for row in WRONG_WORDS.lines() {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let [line, code, cause, hint] = cells[..] else {
+            panic!("{row}")
+        };
         let words: Vec<&str> = line.split(' ').collect();
         let ran = place.run(&words);
-        match code {
+        match code.parse().unwrap() {
             0 => drop(ran.ok()),
             code => drop(ran.fails(code, &[cause], hint)),
         }

@@ -296,11 +296,11 @@ impl OutputOptions {
             | (Some(Codec::Zstd(_)), Some(codec @ Codec::Zstd(_)))
             | (None, Some(codec @ Codec::None)) => codec,
             _ => {
-                let cause = "the ending of the name selects the compression of text, but --codec \
-                             names another one";
+                let cause = "the ending of the name selects the compression of text, but \
+                             another codec is given";
                 return Err(Error::usage("choose codec", cause)
                     .path(name)
-                    .hint("let the name end in .gz or .zst, and leave --codec out"));
+                    .hint("let the name end in .gz or .zst, and leave the codec out"));
             }
         };
         Ok(self)

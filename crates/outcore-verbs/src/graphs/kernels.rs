@@ -225,8 +225,8 @@ Examples:
 
 /// Shortest paths: the smallest sum of weights from the nearest source to each vertex
 ///
-/// An edge without a weight has the length 1. Vertices that are not reached get infinity; --top lists them
-/// last.
+/// An edge without a weight has the length 1. Vertices that are not reached get infinity; --top
+/// lists them last.
 #[derive(Debug, Args)]
 #[command(after_long_help = SSSP_EXAMPLES)]
 pub(crate) struct ShortestPaths {

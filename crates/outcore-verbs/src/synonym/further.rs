@@ -2,7 +2,7 @@
 //!
 //! Contract: as that of `options`, which looks here after its own entries.
 
-use super::options::{BY, Meaning, ON, always, of, with};
+use super::meaning::{BY, Meaning, ON, always, of, with};
 
 /// Options that mean the same are in one entry.
 pub(super) const FURTHER: [Meaning; 46] = [

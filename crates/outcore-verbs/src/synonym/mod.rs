@@ -7,6 +7,7 @@
 
 mod commands;
 mod further;
+mod meaning;
 mod options;
 
 use clap::{Arg, Command};

@@ -8,55 +8,10 @@ use clap::Command;
 
 use super::further::FURTHER;
 use super::has;
-
-/// What some options of other tools mean here.
-pub(super) struct Meaning {
-    pub(super) words: &'static [&'static str],
-    pub(super) hints: &'static [Hint],
-}
-
-/// An equivalent.
-pub(super) struct Hint {
-    /// The commands that it is for; empty for all.
-    of: &'static [&'static str],
-    /// The option that the command must have; empty for none.
-    needs: &'static str,
-    text: &'static str,
-}
-
-/// A hint for commands that have an option.
-pub(super) const fn with(needs: &'static str, text: &'static str) -> Hint {
-    Hint {
-        of: &[],
-        needs,
-        text,
-    }
-}
-
-/// A hint for some commands.
-pub(super) const fn of(of: &'static [&'static str], text: &'static str) -> Hint {
-    Hint {
-        of,
-        needs: "",
-        text,
-    }
-}
-
-/// A hint for all commands.
-pub(super) const fn always(text: &'static str) -> Hint {
-    of(&[], text)
-}
+use super::meaning::{BY, Hint, Meaning, ON, always, of, with};
 
 const COUNTED: &[&str] = &["gen", "head", "sample", "shuffle", "tail", "top"];
-pub(super) const BY: Hint = with(
-    "--by",
-    "--by COLUMN is the key; repeat it for further columns",
-);
 const ORDER: Hint = with("--order", "--order COLUMN orders the rows of a group");
-pub(super) const ON: Hint = with(
-    "--on",
-    "--on COLUMN joins on a column, --on LEFT=RIGHT on two of different names",
-);
 const MAP_FIRST: Hint = with("--map", "--map EXPR computes the values that are used");
 const SPLIT_BY: Hint = always("`outcore split --by COLUMN` writes a directory per value");
 const SAMPLE_RATE: Hint = always("`outcore sample --rate 0.1` draws a tenth");

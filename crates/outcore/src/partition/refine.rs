@@ -73,8 +73,8 @@ pub(crate) fn refine<K>(
     Ok((done, most_splits))
 }
 
-/// Like [`refine`], in a job that may keep a journal. The parts of a bucket are recorded once all of
-/// them fit, and a run that continues goes on with them.
+/// Like [`refine`], in a job that may keep a journal. The parts of a bucket are recorded once all
+/// of them fit, and a run that continues goes on with them.
 pub(crate) fn refine_kept<K: KeptKind>(
     partition: &Partition<'_>,
     buckets: Vec<Bucket<K>>,

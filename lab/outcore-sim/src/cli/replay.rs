@@ -62,7 +62,8 @@ pub struct ReplayArgs {
     /// Format of a block trace.
     #[arg(long, help = FORMAT_HELP)]
     pub format: Option<Format>,
-    /// Unit of the times of a block trace, if it differs from that of the format: s, ms, us, ns, 100ns.
+    /// Unit of the times of a block trace, if it differs from that of the format: s, ms, us, ns,
+    /// 100ns.
     #[arg(long = "time-unit", value_name = "UNIT", value_parser = parse_time_unit)]
     pub time_unit_ns: Option<u64>,
     /// Play a block trace faster than recorded, by this factor.

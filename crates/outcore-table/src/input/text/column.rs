@@ -322,8 +322,8 @@ const NANOSECONDS: Kinds = 32;
 const ZONED: Kinds = 64;
 const TIME: Kinds = 128;
 const UNSIGNED: Kinds = 256;
-/// A number that may have a currency, a percent sign, or marks between thousands. A column of them is
-/// text, because no type has these.
+/// A number that may have a currency, a percent sign, or marks between thousands. A column of them
+/// is text, because no type has these.
 const AMOUNT: Kinds = 512;
 /// Kinds of dates and times, which JSON also writes as texts.
 pub(super) const TIMES: Kinds = DATE | MICROSECONDS | NANOSECONDS | ZONED | TIME;
