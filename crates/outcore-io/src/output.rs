@@ -23,8 +23,8 @@
 mod directory;
 mod list;
 mod new_dir;
+mod publication;
 mod set;
-mod together;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ use std::path::{Path, PathBuf};
 use directory::{MadeDirs, SetDir};
 pub use list::{MANIFEST_SUFFIX, Manifest, ManifestShard};
 pub use new_dir::NewDir;
+pub use publication::publish_together;
 pub use set::{FileSet, SET_LIST, check_published};
-pub use together::publish_together;
 
 use crate::checksum::bytes_checksum;
 use crate::drive::link::{file_behind, real_path, refuse_link};

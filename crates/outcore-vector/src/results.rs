@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use outcore::primitives::Summary;
-use outcore::primitives::together::{SizedFile, Together};
+use outcore::primitives::sized_files::{SizedFile, SizedFiles};
 use outcore::primitives::write::{FileBytes, stage_together};
 use outcore::{Error, Job, Result};
 use outcore_io::memory::Reservation;
@@ -110,7 +110,7 @@ pub fn write_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<S
 ///
 /// # Errors
 /// As [`write`].
-pub fn stage_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<Together> {
+pub fn stage_all(job: &Job, files: &[ResultFile<'_>], replace: bool) -> Result<SizedFiles> {
     let encoded = Encoded::of(job, files)?;
     stage_together(job, &encoded.files(), replace)
 }
@@ -193,7 +193,7 @@ const ENCODED_NUMBERS: usize = 16 << 10;
 /// Files of numbers that are written while they are computed, and may exceed the memory; all appear
 /// together.
 pub struct RowsWriter {
-    together: Together,
+    together: SizedFiles,
     /// Each file, and the rows written so far.
     files: Vec<(VectorFile, u64)>,
     bytes: Vec<u8>,
@@ -226,7 +226,7 @@ impl RowsWriter {
                 len_bytes,
             }
         });
-        let mut together = Together::create(job, &lens.collect::<Vec<_>>(), replace)?;
+        let mut together = SizedFiles::create(job, &lens.collect::<Vec<_>>(), replace)?;
         let mut begun = Vec::with_capacity(plans.len());
         for (number, (file, header)) in plans.into_iter().enumerate() {
             together.write(number, 0, &header)?;

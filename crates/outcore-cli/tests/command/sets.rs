@@ -451,3 +451,20 @@ fn a_set_that_is_replaced_never_takes_an_input_with_it() {
         .fails(2, &["also remove this input", "s-b.bin"], "another name");
     assert!(place.path("b/s-b.bin").exists());
 }
+
+#[test]
+fn sets_of_one_name_and_two_formats_do_not_replace_each_other() {
+    let place = place();
+    for ending in ["parquet", "csv"] {
+        let line = format!("split -n 3 t.parquet -o y-{{part}}.{ending}");
+        place.run(&words(&line)).ok();
+    }
+    place
+        .run(&words("split -n 2 t.parquet -o y-{part}.csv --force"))
+        .ok();
+    for part in 0..3 {
+        let name = format!("y-{part}.parquet");
+        assert_eq!(rows_in(&place, &name), COUNT / 3, "{name}");
+    }
+    assert!(!place.path("y-2.csv").exists());
+}

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
-use outcore::primitives::together::Together;
+use outcore::primitives::sized_files::SizedFiles;
 use outcore::{Error, Job, Result};
 
 use super::plain::PlainType;
@@ -92,7 +92,7 @@ pub fn write_columns(
 pub fn write_columns_beside(
     job: &Job,
     table: &NewTable<'_>,
-    beside: Option<Together>,
+    beside: Option<SizedFiles>,
     make: impl FnOnce(&mut TakeColumns<'_>) -> Result<()>,
 ) -> Result<u64> {
     let path = table.path;

@@ -49,7 +49,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::writer::{DictionaryHandling, FileWriter, StreamWriter};
 use arrow_schema::SchemaRef;
 use outcore::Job;
-use outcore::primitives::together::Together;
+use outcore::primitives::sized_files::SizedFiles;
 use outcore::sort::lines::RowJournal;
 use outcore_io::memory::Reservation;
 use outcore_io::output::{Shard, StagedOutput, WrittenOutput};
@@ -377,7 +377,7 @@ impl TableOutput {
     ///
     /// # Errors
     /// As [`TableOutput::publish`]. Usage: the output is a stream or a set of files.
-    pub(crate) fn publish_beside(self, files: Together) -> Result<Vec<u64>> {
+    pub(crate) fn publish_beside(self, files: SizedFiles) -> Result<Vec<u64>> {
         self.end()?;
         let lens_bytes = std::mem::take(&mut self.sequencer.lock().lens_bytes);
         match self.staged.filter(|staged| !staged.is_set()) {

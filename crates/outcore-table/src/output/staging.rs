@@ -159,11 +159,12 @@ pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// The list of several files, which makes them appear together. Readers of tables skip names that
-/// begin with `_`.
+/// begin with `_`. The whole name of the first file is in it, because `a-0.csv` and `a-0.parquet`
+/// are of two sets.
 fn manifest_of(first: &Path) -> PathBuf {
-    let stem = first.file_stem().unwrap_or_default().to_string_lossy();
+    let name = first.file_name().unwrap_or_default().to_string_lossy();
     let suffix = outcore_io::output::MANIFEST_SUFFIX;
-    first.with_file_name(format!("_{stem}{suffix}"))
+    first.with_file_name(format!("_{name}{suffix}"))
 }
 
 /// The volume and the files of an output.

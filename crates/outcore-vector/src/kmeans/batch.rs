@@ -19,9 +19,9 @@ use outcore::{Job, Result};
 use outcore_io::threads;
 
 use super::centroids::{Centroids, Space};
-use super::found::Found;
 use super::gathered::Gathered;
 use super::sums::Units;
+use super::tally::Tally;
 use super::{Clustering, KmeansOptions, Run, Worker, check, to_norm_one, too_large};
 use crate::exact::squared_distance;
 use crate::format::VectorFile;
@@ -98,7 +98,7 @@ pub fn partial_fit(
 /// Moves centroids that had `counts` rows before.
 fn absorb(
     centroids: &Centroids,
-    found: &Found,
+    found: &Tally,
     counts: &mut [u64],
     is_spherical: bool,
 ) -> Vec<f64> {
@@ -207,7 +207,7 @@ impl Run<'_> {
 
     /// Assigns each row of a batch to its nearest centroid, on as many threads as the memory
     /// allows.
-    fn batch(&self, batch: &Gathered<'_>) -> Result<Found> {
+    fn batch(&self, batch: &Gathered<'_>) -> Result<Tally> {
         let (k, dimension) = (self.centroids.count(), self.base.dimension);
         let largest = if self.options.is_spherical {
             2.0
@@ -225,7 +225,7 @@ impl Run<'_> {
                 _held: self.job.budget.reserve("clusters", each_bytes)?,
                 tile: Tile::new(self.base),
                 space: Space::new(k),
-                found: Found::new(k, dimension),
+                found: Tally::new(k, dimension),
             };
             let border = |thread: usize| batch.rows() * thread / count;
             let piece = batch.piece(border(thread), border(thread + 1));
@@ -238,7 +238,7 @@ impl Run<'_> {
             count => threads::together("outcore-vector", count, work)?,
         };
         let mut all = first_failure(results)?.into_iter();
-        let mut found = all.next().unwrap_or_else(|| Found::new(k, dimension));
+        let mut found = all.next().unwrap_or_else(|| Tally::new(k, dimension));
         all.for_each(|other| found.merge(other));
         Ok(found)
     }

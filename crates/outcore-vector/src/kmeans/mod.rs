@@ -20,12 +20,12 @@
 mod batch;
 mod centroids;
 mod checkpoint;
-mod found;
 mod gathered;
 mod label;
 mod parallel;
 mod seed;
 mod sums;
+mod tally;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -41,10 +41,10 @@ use crate::scan::{Piece, Scan, Tile, add_phase, load, plan_at_most};
 
 use centroids::{Centroids, Space, TakeNearest};
 use checkpoint::{Checkpoint, Done, Resumed};
-use found::{Assigned, Found};
 use parallel::{Reads, Seeding};
 use seed::Sample;
 use sums::{RowUnits, Units};
+use tally::{Assigned, Tally};
 
 pub use batch::{Batches, partial_fit};
 pub use checkpoint::remove_checkpoint;
@@ -432,7 +432,7 @@ impl<'a> Run<'a> {
         mut self,
         iterations: u32,
         has_converged: bool,
-        last: Option<Found>,
+        last: Option<Tally>,
     ) -> Result<Clustering> {
         let last = match last {
             // The pass used these centroids.
@@ -454,7 +454,7 @@ impl<'a> Run<'a> {
 
     /// Assigns each row to its nearest centroid; repeats the pass if a number was larger than
     /// expected.
-    fn pass(&mut self, phase: &str) -> Result<Found> {
+    fn pass(&mut self, phase: &str) -> Result<Tally> {
         loop {
             let units = self.units()?;
             let (found, phase) = self.pass_with(phase, units)?;
@@ -474,7 +474,7 @@ impl<'a> Run<'a> {
         units.ok_or_else(|| too_large(self.base, self.largest))
     }
 
-    fn pass_with(&self, phase: &str, units: RowUnits) -> Result<(Found, Phase)> {
+    fn pass_with(&self, phase: &str, units: RowUnits) -> Result<(Tally, Phase)> {
         let (k, dimension) = (self.centroids.count(), self.base.dimension);
         let beside_bytes = Worker::memory_bytes(k, self.base);
         let scan = Scan::plan(self.job, self.base, beside_bytes, 0)?;
@@ -502,14 +502,14 @@ impl<'a> Run<'a> {
                 _held: self.job.budget.reserve("clusters", beside_bytes)?,
                 tile: Tile::new(self.base),
                 space: Space::new(k),
-                found: Found::new(k, dimension),
+                found: Tally::new(k, dimension),
             })
         };
         let visit = |worker: &mut Worker, piece: Piece<'_>| self.visit(worker, piece, &units);
         let passed = scan.run(self.job, phase, state, visit)?;
         let phase = passed.phase("passes");
         let mut each = passed.states.into_iter().map(|worker| worker.found);
-        let mut found = each.next().unwrap_or_else(|| Found::new(k, dimension));
+        let mut found = each.next().unwrap_or_else(|| Tally::new(k, dimension));
         each.for_each(|other| found.merge(other));
         Ok((found, phase))
     }
@@ -547,7 +547,7 @@ impl<'a> Run<'a> {
 
 /// Adds rows to the results of their clusters.
 struct Adding<'a> {
-    found: &'a mut Found,
+    found: &'a mut Tally,
     units: &'a RowUnits,
     /// The number of the first row of the tile.
     first: u64,
@@ -598,12 +598,12 @@ fn too_large(base: &VectorFile, number: f64) -> Error {
 struct Worker {
     tile: Tile,
     space: Space,
-    found: Found,
+    found: Tally,
     _held: Reservation,
 }
 
 impl Worker {
     fn memory_bytes(k: usize, base: &VectorFile) -> u64 {
-        Found::memory_bytes(k, base.dimension) + Space::memory_bytes(k) + Tile::memory_bytes(base)
+        Tally::memory_bytes(k, base.dimension) + Space::memory_bytes(k) + Tile::memory_bytes(base)
     }
 }

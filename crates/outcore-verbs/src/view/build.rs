@@ -18,8 +18,8 @@ use outcore_io::output::NewDir;
 use serde_json::json;
 
 use super::built::Built;
-use super::found::{self, Found};
 use super::page::{ViewAppendArgs, ViewBuildArgs, ViewPlan, ViewSummary};
+use super::sources::{self, ViewSources};
 use super::written::{copy_out, refuse_terminal};
 use super::{BUILD, begin, load, recorded, refuse_other_files, type_name};
 use crate::datasets::refuse_object;
@@ -173,12 +173,12 @@ fn build_of_records(
     };
     let resources = host.start(resources, args.record_io.path(), kept)?;
     let resources = resources.measuring(args.explain || args.dry_run);
-    let asked = found::Asked {
+    let asked = sources::Asked {
         what,
         text: &text,
         beside: &output,
     };
-    let found = Found::of(host, args, &asked, &resources, sources)?;
+    let found = ViewSources::of(host, args, &asked, &resources, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
@@ -270,7 +270,7 @@ fn append_records(
     let what = view::open(&resources.job(Vec::new()), &args.dir)?
         .what()
         .clone();
-    let found = Found::further(host, args, &resources, sources, &what)?;
+    let found = ViewSources::further(host, args, &resources, sources, &what)?;
     let drives = resources.named_drives(found.data_bytes)?;
     let job = host.adopt(resources.planned_job(drives));
     let dir = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone());

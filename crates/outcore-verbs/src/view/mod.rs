@@ -9,10 +9,10 @@
 
 mod build;
 mod built;
-mod found;
 mod look;
 mod page;
 mod read;
+mod sources;
 #[cfg(feature = "tables")]
 mod table;
 mod written;

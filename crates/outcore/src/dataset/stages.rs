@@ -380,7 +380,7 @@ where
     P::Item: Pod,
 {
     type Item = [P::Item; K];
-    type Last = primitives::turned::Windows<P::Item, K>;
+    type Last = primitives::rearrange::Windows<P::Item, K>;
 
     fn settle(self, passes: &mut Passes) -> Result<Self::Last> {
         let files = self.inner.files(passes)?;

@@ -31,7 +31,7 @@
 //! - `by_key`: `segmented_reduce`, `reduce_by_key`, `group_by_key`: consecutive items with one key
 //! - `by_index`: `for_each_batch` with a state per thread, `reduce_by_index`, `histogram_by_index`
 //! - [`sorted`]: `sort_items`: sorts the results of a pass, with no file in between
-//! - [`turned`]: `reverse`, `windows`, `merge` of sorted files
+//! - [`rearrange`]: `reverse`, `windows`, `merge` of sorted files
 //! - `map_to`: `map_files_to`: a function from file to file
 //! - [`gather`](mod@gather): elements by position; all items in memory
 //! - [`gather_to`](mod@gather_to): the same from a file of positions to a file
@@ -64,17 +64,17 @@ mod ordered;
 mod pass;
 mod pieces;
 pub mod producer;
+pub mod rearrange;
 pub mod reduce;
 pub mod route;
 pub mod scan;
 pub mod select;
+pub mod sized_files;
 pub mod sorted;
 pub(crate) mod sources;
 mod summary;
 pub mod table;
 pub mod tables;
-pub mod together;
-pub mod turned;
 pub mod write;
 
 pub use aggregate::{Reduction, Scalar, reduce_table};
@@ -88,6 +88,7 @@ pub use group::{GroupPlan, GroupSummary, GroupedBy, Grouping, count_by, unique};
 pub use lookup::{Side, build_index, lookup, lookup_indexed, lookup_read_bytes};
 pub use map_to::map_files_to;
 pub(crate) use map_to::written_chunks_bytes;
+pub use rearrange::{merge, reverse, windows};
 pub use reduce::{count, fold, fold_with_summary, map_reduce, max, mean, min, reduce, sum};
 pub use route::{LineRanges, PartTotals, RecordRanges, RecordRoute, random_part};
 pub use scan::{Inclusion, scan};
@@ -95,5 +96,4 @@ pub use select::{find_if, first, histogram, top_k, top_k_each};
 pub use sources::{plan_files, plan_merge_of_lines};
 pub use summary::{PassPlan, Summary};
 pub use table::Table;
-pub use turned::{merge, reverse, windows};
 pub use write::write;

@@ -19,8 +19,8 @@ use super::batch::{Sequence, Yield};
 use super::pass::{BESIDE, Demand, Geometry, Pass, RESULTS, shield};
 use super::pieces::{Lanes, OpenSources};
 use super::producer::{Emit, Producer, Typed};
+use super::sized_files::{SizedFile, SizedFiles};
 use super::summary::{PassPlan, Summary, plan_phase};
-use super::together::{SizedFile, Together};
 use crate::ends::{MakeHeader, Output};
 use crate::ends::{refuse_existing, stage_output};
 use crate::forecast::Forecast;
@@ -214,13 +214,13 @@ pub struct FileBytes<'a> {
 /// # Errors
 /// [`crate::Kind::Usage`] for an existing file, unless `replace`; the errors of writing. No output
 /// remains then.
-pub fn stage_together(job: &Job, files: &[FileBytes<'_>], replace: bool) -> Result<Together> {
+pub fn stage_together(job: &Job, files: &[FileBytes<'_>], replace: bool) -> Result<SizedFiles> {
     let new = files.iter().map(|file| SizedFile {
         path: file.path,
         len_bytes: file.bytes.len() as u64,
     });
     let new: Vec<SizedFile<'_>> = new.collect();
-    let mut together = Together::create(job, &new, replace)?;
+    let mut together = SizedFiles::create(job, &new, replace)?;
     for (number, file) in files.iter().enumerate() {
         together.write(number, 0, file.bytes)?;
     }

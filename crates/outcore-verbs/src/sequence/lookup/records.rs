@@ -15,7 +15,7 @@ use outcore::dataset::{ItemType, Summary as Done};
 use outcore::job::Job;
 use outcore::key::RecordFormat;
 use outcore::primitives::gather::InMemory;
-use outcore::primitives::together::{SizedFile, Together};
+use outcore::primitives::sized_files::{SizedFile, SizedFiles};
 use outcore::primitives::{Side, lookup_read_bytes};
 use outcore::{Error, Forecast, Kind, Output, Result};
 use outcore_front::inputs;
@@ -265,7 +265,7 @@ impl Search<'_> {
 
 /// A file that is written part by part.
 struct Parts {
-    together: Together,
+    together: SizedFiles,
     /// The number of its items, and of its bytes including the header.
     count: u64,
     len_bytes: u64,
@@ -301,7 +301,7 @@ impl Parts {
         let len_bytes = head.len() as u64 + count * item_bytes as u64;
         let files = [SizedFile { path, len_bytes }];
         let mut parts = Parts {
-            together: Together::create(job, &files, force)?,
+            together: SizedFiles::create(job, &files, force)?,
             count,
             len_bytes,
             end_bytes: 0,

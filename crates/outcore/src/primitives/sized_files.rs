@@ -2,8 +2,8 @@
 //! another and may exceed the memory.
 //!
 //! Contract: the length of each file is known in advance. Pieces come in any order and cover each
-//! file exactly once. [`Together::publish`] publishes all files or none; dropping the value before
-//! leaves nothing.
+//! file exactly once. [`SizedFiles::publish`] publishes all files or none; dropping the value
+//! before leaves nothing.
 //!
 //! Bounds: four areas, each a 64th of the memory and at most 256 KiB, and the border blocks that
 //! wait for their other half.
@@ -30,7 +30,7 @@ const EDGE_SLOTS: usize = 8;
 const RESULTS: &str = "results on their way to files";
 
 /// See the module.
-pub struct Together {
+pub struct SizedFiles {
     volume: Volume,
     staged: StagedOutput,
     writer: Writer,
@@ -50,7 +50,7 @@ pub struct SizedFile<'a> {
     pub len_bytes: u64,
 }
 
-impl Together {
+impl SizedFiles {
     /// Stages files of these lengths.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ impl Together {
         });
         let plans = plans.collect();
         let staged = StagedOutput::stage(&volume, plans, None, replace, Room::Exactly)?;
-        Ok(Together {
+        Ok(SizedFiles {
             writer: Writer::new(&staged, edge_pool),
             port: volume.port()?,
             volume,
@@ -134,7 +134,7 @@ impl Together {
     /// files have the lengths `other_lens_bytes`.
     ///
     /// # Errors
-    /// The errors of [`Together::publish`].
+    /// The errors of [`SizedFiles::publish`].
     pub fn publish_with(mut self, other: StagedOutput, other_lens_bytes: &[u64]) -> Result<()> {
         self.finish()?;
         let lens_bytes = self.starts_bytes.windows(2).map(|ends| ends[1] - ends[0]);

@@ -1,8 +1,8 @@
 //! The inputs of a view: the files that users name, and the type of their records.
 //!
-//! Contract: [`Found::of`] decides on the kind of a view's inputs as `outcore sort` does, and
-//! [`Found::further`] checks that added data match the view. Streams, and records of CSV that span
-//! lines, are copied to scratch. Compressed lines are decompressed to scratch.
+//! Contract: [`ViewSources::of`] decides on the kind of a view's inputs as `outcore sort` does, and
+//! [`ViewSources::further`] checks that added data match the view. Streams, and records of CSV that
+//! span lines, are copied to scratch. Compressed lines are decompressed to scratch.
 
 use outcore::Input;
 use outcore::job::{Job, JobSize, OutputPlaces};
@@ -73,7 +73,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// The inputs of a new view.
-pub(super) struct Found {
+pub(super) struct ViewSources {
     pub(super) what: ViewType,
     pub(super) files: Vec<Input>,
     /// Files of lines with the names that the user gave.
@@ -82,7 +82,7 @@ pub(super) struct Found {
     pub(super) spool: Option<Spool>,
 }
 
-impl Found {
+impl ViewSources {
     /// Those of a new view.
     pub(super) fn of(
         host: &dyn Host,
@@ -119,7 +119,7 @@ impl Found {
                 beside,
                 recognition,
             };
-            return Found::lines(host, resources, from, |job, files, spool| {
+            return ViewSources::lines(host, resources, from, |job, files, spool| {
                 let make = || Spool::beside(job, resources, &beside.dir());
                 let text = match flags.csv {
                     true => ViewText::Csv { has_header },
@@ -132,7 +132,7 @@ impl Found {
         let open = || {
             let (looked, spool) = open_all(host, &request, resources, sources, beside)?;
             let decided = records::decide(&request, &looked)?;
-            Ok(Found::records(decided.format, &looked, spool))
+            Ok(ViewSources::records(decided.format, &looked, spool))
         };
         open().map_err(or_lines)
     }
@@ -159,7 +159,7 @@ impl Found {
                     beside: &beside,
                     recognition,
                 };
-                Found::lines(host, resources, from, |job, files, spool| {
+                ViewSources::lines(host, resources, from, |job, files, spool| {
                     let make = || Spool::beside(job, resources, &beside.dir());
                     view_files::settle_further(lines, job, files, LateSpool { spool, make })?;
                     Ok(lines.clone())
@@ -178,7 +178,7 @@ impl Found {
                     .iter()
                     .try_for_each(|input| check_type(input, format))?;
                 refuse_text(&looked, format)?;
-                Ok(Found::records(format.clone(), &looked, spool))
+                Ok(ViewSources::records(format.clone(), &looked, spool))
             }
         }
     }
@@ -206,7 +206,7 @@ impl Found {
     }
 
     fn records(format: RecordFormat, looked: &[ResolvedInput], spool: Option<Spool>) -> Self {
-        Found {
+        ViewSources {
             what: ViewType::Records(format),
             files: looked.iter().map(ResolvedInput::to_sort).collect(),
             named: Vec::new(),
@@ -234,7 +234,7 @@ impl Found {
             settle(&job, &mut named, &mut spool)
         });
         let what = settled.map_err(|error| inputs::explain(&named, error))?;
-        Ok(Found {
+        Ok(ViewSources {
             what: what.into(),
             files: named.iter().map(text_input).collect(),
             data_bytes: bytes_of(&named)?,

@@ -20,7 +20,7 @@ const FARTHEST_ROWS: usize = 64;
 const SQUARE_MIN: f64 = 1e-290;
 
 /// The result of a pass.
-pub(super) struct Found {
+pub(super) struct Tally {
     /// The sum of each cluster's rows.
     pub(super) sums: Sums,
     pub(super) counts: Vec<u64>,
@@ -64,7 +64,7 @@ pub(super) struct Assigned {
     pub(super) distance: f64,
 }
 
-impl Found {
+impl Tally {
     pub(super) fn memory_bytes(k: usize, dimension: usize) -> u64 {
         let sums = Sums::memory_bytes(k, dimension) + k as u64 * size_of::<u64>() as u64;
         let far = k.min(FARTHEST_ROWS) + 1;
@@ -72,7 +72,7 @@ impl Found {
     }
 
     pub(super) fn new(k: usize, dimension: usize) -> Self {
-        Found {
+        Tally {
             sums: Sums::new(k, dimension),
             counts: vec![0; k],
             inertia: Sum::default(),
@@ -142,7 +142,7 @@ impl Found {
         }
     }
 
-    pub(super) fn merge(&mut self, other: Found) {
+    pub(super) fn merge(&mut self, other: Tally) {
         self.sums.merge(&other.sums);
         self.counts
             .iter_mut()
