@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ._words import Option
 
-#: The words of keywords; a verb that differs has its name in front.
+#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.
 OPTIONS: dict[str, Option] = {
     "alpha": Option("value", "--alpha", 0.85),
     "batch": Option("number", "--batch", None),

@@ -28,7 +28,7 @@ class Equivalent(NamedTuple):
 
 
 class Use(NamedTuple):
-    """An expression over a table `t`, and the end of a sentence that begins with it."""
+    """An expression over a table `t`, and the words that follow it in a hint."""
 
     code: str
     meaning: str

@@ -11,7 +11,7 @@ from ._arguments import Paths, Size, StrPath
 from ._place_reports import ProbeReport, ScratchListing, ScratchRemoval, Settings
 from ._words import Option, run
 
-#: The words of keywords; a verb that differs has its name in front.
+#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.
 _OPTIONS: dict[str, Option] = {
     "dirs": Option("paths", "dirs", ()),
     "drives probe.dirs": Option("paths", "dirs", ...),

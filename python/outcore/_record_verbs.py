@@ -17,7 +17,7 @@ from ._words import Option, run
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-#: The words of keywords; a verb that differs has its name in front.
+#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.
 _OPTIONS: dict[str, Option] = {
     "ascii": Option("flag", "--ascii", False),
     "at": Option("path", "--at", ...),

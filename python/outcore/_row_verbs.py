@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ._table import Table
 
-#: The words of keywords; a verb that differs has its name in front.
+#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.
 _OPTIONS: dict[str, Option] = {
     "bloom": Option("columns", "--bloom", None),
     "merge.by": Option("keys", "--by", None),

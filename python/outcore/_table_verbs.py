@@ -18,7 +18,7 @@ from ._words import Option, report_on_tables, run_on_tables
 if TYPE_CHECKING:
     from ._table import Table
 
-#: The words of keywords; a verb that differs has its name in front.
+#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.
 _OPTIONS: dict[str, Option] = {
     "added": Option("texts", "--add", None),
     "aggregates": Option("texts", "--agg", None),

@@ -13,7 +13,7 @@ from ._progress import Watcher
 from ._place_reports import AdditionReport, DriveRemovalReport, RebalanceReport, RemovalReport, ReplacementReport, ScrubReport, TransferSummary, VolumeListing, VolumeReport, VolumeStatus
 from ._words import Option, run
 
-#: The words of keywords; a verb that differs has its name in front.
+#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.
 _OPTIONS: dict[str, Option] = {
     "dir": Option("path", "dir", ...),
     "drive": Option("text", "drive", ...),

@@ -10,7 +10,7 @@
 //! - [`scan`]: one pass over a file on all threads
 //! - [`exact`]: distances in f64 with a fixed order of summation, and the error bound of f32
 //!   products
-//! - [`index`](mod@index): one byte per number of a file of vectors with a bound on the error, or
+//! - [`index`](mod@index): one byte per number, with a bound on the error of these bytes; or
 //!   rows in lists
 //! - [`knn`]: the exact nearest neighbours of queries, all rows within a radius, all near pairs
 //! - [`kmeans`](mod@kmeans): clusters, by passes over the base or by batches of its rows

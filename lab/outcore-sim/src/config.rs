@@ -213,11 +213,11 @@ pub enum Suspension {
     /// None.
     #[default]
     None,
-    /// Programs, for reads.
+    /// Reads may interrupt programs.
     Program,
-    /// Erases, for reads and programs.
+    /// Reads and programs may interrupt erases.
     Erase,
-    /// Both.
+    /// Both of these.
     ProgramErase,
 }
 

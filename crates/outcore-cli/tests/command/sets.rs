@@ -337,7 +337,6 @@ fn an_output_never_goes_where_the_next_run_would_read_it() {
     // Commands on graphs and vectors also read directories of tables.
     place.write("base.f32", &[0; 4096]);
     for line in [
-        "graph convert d -o d/g.parquet --columns number,number",
         "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.parquet",
         "knn base.f32 --self -k 1 --type f32x1 --where true --table d -o d/near.csv",
     ] {

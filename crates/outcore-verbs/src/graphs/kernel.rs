@@ -334,7 +334,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
     if named.is_none() && top_count == 0 && !K::HAS_TOTAL && host.arrays().is_none() {
         return Err(
             Error::usage("choose output", "the values would be written nowhere")
-                .hint("write them with -o values.npy or -o values.csv, or print the largest with --top 20"),
+                .hint("write them with -o values.npy or -o values.csv, or print the 20 vertices of the largest values with --top 20"),
         );
     }
     let kept_options = args.own.kept_options();

@@ -17,7 +17,7 @@ const SPLIT_BY: Hint = always("`outcore split --by COLUMN` writes a directory pe
 const SAMPLE_RATE: Hint = always("`outcore sample --rate 0.1` draws a tenth");
 
 /// Options that mean the same are in one entry.
-const OPTIONS: [Meaning; 49] = [
+const OPTIONS: [Meaning; 50] = [
     Meaning {
         words: &[
             "--agg-func",
@@ -439,6 +439,7 @@ const OPTIONS: [Meaning; 49] = [
             "-n",
         ],
         hints: &[
+            of(&["partition"], "--parts is the number of parts"),
             of(
                 &["cat"],
                 "`outcore view cat VIEW | head -n 10` prints the first lines",
@@ -498,7 +499,14 @@ const OPTIONS: [Meaning; 49] = [
         hints: &[with("--null", "--null lists the texts that are null")],
     },
     Meaning {
-        words: &["--nulls-first", "--nulls-last"],
+        words: &["--nulls-last"],
+        hints: &[with(
+            "--by",
+            "rows without a value come last, unless --by COLUMN:nulls-first is given",
+        )],
+    },
+    Meaning {
+        words: &["--nulls-first"],
         hints: &[with(
             "--by",
             "--by COLUMN:nulls-first puts rows without a value first",
@@ -514,7 +522,13 @@ const OPTIONS: [Meaning; 49] = [
     },
     Meaning {
         words: &["--overwrite", "--yes", "-f", "-y"],
-        hints: &[with("--force", "--force replaces an existing output")],
+        hints: &[
+            of(
+                &["tail"],
+                "outcore tail reads a file as it is; the system's tail -f follows one that grows",
+            ),
+            with("--force", "--force replaces an existing output"),
+        ],
     },
     Meaning {
         words: &["--queries", "--xq"],
@@ -538,10 +552,11 @@ const OPTIONS: [Meaning; 49] = [
 
 /// The hint for a word that `command` takes as no operand: the option that it may belong to.
 pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
-    if matches!(command.get_name(), "comm" | "diff" | "join") {
-        return Some(
-            "it takes two inputs; give the result of two and the third to it again".to_owned(),
-        );
+    match command.get_name() {
+        "join" if word == "on" => return Some("write --on COLUMN".to_owned()),
+        "join" => return Some("join two inputs, then join the result with the third".to_owned()),
+        "comm" | "diff" => return Some("it compares two inputs".to_owned()),
+        _ => {}
     }
     if has(command, "--parity") {
         let hint = "outcore drives probe DIR... -o drives.toml names the drives, then --volume drives.toml";

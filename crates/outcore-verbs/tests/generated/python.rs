@@ -328,7 +328,7 @@ impl Module {
     /// The table of options.
     fn table(&self) -> String {
         let mut text =
-            "#: The words of keywords; a verb that differs has its name in front.\n".to_owned();
+            "#: The option of the command for each keyword; where verbs differ, the key begins with the name of the verb.\n".to_owned();
         text += "_OPTIONS: dict[str, Option] = {\n";
         for (keyword, options) in &self.options {
             let usual = options.iter().max_by_key(|(_, verbs)| verbs.len());
