@@ -374,7 +374,7 @@ impl Resources {
             costs,
             resume: None,
             verify_output: false,
-            sums_items: false,
+            sums_items: None,
         };
         let budget = Budget::holding(options.memory_bytes, self.held_bytes);
         Job {

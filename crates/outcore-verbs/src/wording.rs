@@ -97,3 +97,11 @@ pub fn say(report: &WriteSummary, said: &Said<'_>, is_explained: bool, words: &m
     words.lines(&report.used.bandwidth_text().unwrap_or_default());
     words.phases(&report.phases, is_explained);
 }
+
+/// Prints the checksum, if it was asked for; then the verb is not silent in a pipeline either.
+pub(crate) fn say_checksum(checksum: Option<&str>, words: &mut Words) {
+    if let Some(checksum) = checksum {
+        words.are_for_watchers = false;
+        words.lines(&format!("checksum {checksum}"));
+    }
+}

@@ -59,10 +59,19 @@ pub struct JobOptions {
     /// name. Only sorts and shuffles of records and lines into files do this, and only if they keep
     /// no journal.
     pub verify_output: bool,
-    /// Whether the summary has the totals of the items, summed as they are written or, in a
-    /// shuffle, as they are read. Sorts and shuffles of records and lines follow it, unless they
-    /// keep a journal or read the output back.
-    pub sums_items: bool,
+    /// The hash with which the totals of the items are summed for the summary, as they are written
+    /// or, in a shuffle, as they are read. Sorts and shuffles of records and lines follow it,
+    /// unless they keep a journal or read the output back. A sort takes the hash of its format.
+    pub sums_items: Option<ItemHash>,
+}
+
+/// The hash of an item in a checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemHash {
+    /// That of all lines and records but gensort's.
+    Usual,
+    /// That of gensort's records, as sortbenchmark.org's valsort sums them.
+    Gensort,
 }
 
 /// How a job can be resumed.
@@ -100,7 +109,7 @@ impl Default for JobOptions {
             costs: ComputeCosts::ASSUMED,
             resume: None,
             verify_output: false,
-            sums_items: false,
+            sums_items: None,
         }
     }
 }

@@ -148,7 +148,9 @@ pub use dataset::{
 };
 pub use ends::{DriveTraffic, Input, MakeHeader, Output, Phase};
 pub use forecast::{Amounts, Forecast, PhasePlan, predicted_text};
-pub use job::{Control, DriveRates, Job, JobOptions, Progress, ResumeOptions, ScratchDrive};
+pub use job::{
+    Control, DriveRates, ItemHash, Job, JobOptions, Progress, ResumeOptions, ScratchDrive,
+};
 pub use key::{ByteOrder, NpyHeader, RecordFormat, SortKey, Tie};
 pub use layout::Bound;
 pub use outcore_io::config::IoMode;

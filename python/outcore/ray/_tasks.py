@@ -244,7 +244,6 @@ def _collect(
 def _check(paths: list[str], parts: tuple[Part, ...], form: Form, job: Job) -> int:
     """Fails unless the files have the items of these parts, in any order; their number."""
     reading = {"lines": True} if form.kind in _TEXT_SUFFIXES else form.parts_reading
-    reading = {name: value for name, value in reading.items() if name != "key"}
     found = _verbs.verify(paths, **reading, **_resources(job))
     _compare(found.records, found.checksum, parts, paths)
     return found.records

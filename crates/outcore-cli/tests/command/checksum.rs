@@ -41,6 +41,25 @@ fn numbers_and_records_have_the_checksum_of_verify() {
     check(&place, &format!("sort in {keyed} -s"), "out", keyed);
     check(&place, &format!("sort in {keyed} -u"), "out", keyed);
     check(&place, "shuffle in --record 24", "out", "--record 24");
+    place
+        .run(&["gen", "gensort", "-n", "60000", "-o", "g"])
+        .ok();
+    for verb in ["sort", "shuffle"] {
+        let job = format!("{verb} g --type gensort");
+        check(&place, &job, "out", "--type gensort");
+    }
+    check(&place, "shuffle g --record 100", "out", "--record 100");
+}
+
+#[test]
+fn the_checksum_is_printed_beside_the_output() {
+    let place = TestDir::in_memory();
+    place.write("in", b"b\na\n");
+    let made = place.run(&["sort", "in", "--checksum"]).ok();
+    assert_eq!(made.text(), "a\nb\n");
+    let found = place.run(&["verify", "--lines", "in", "--json"]);
+    let checksum = format!("checksum {}\n", checksum_of(&found));
+    assert!(made.stderr.contains(&checksum), "{}", made.stderr);
 }
 
 #[test]

@@ -284,6 +284,18 @@ fn edges_in_an_array_of_numpy_are_read_as_its_header_says() {
         place.run(&["graph", "pagerank", graph, "-o", &ranks]).ok();
     }
     assert!(place.read("a.graph.npy") == place.read("b.graph.npy"));
+    let mut cut = place.read("e.npy");
+    for (name, len_bytes) in [("short.npy", cut.len() - 8), ("head.npy", 128)] {
+        place.write(name, &cut[..len_bytes]);
+        place
+            .run(&["graph", "convert", name, "-o", "c.graph"])
+            .fails(4, &["its header promises 1,000 edges"], "complete");
+    }
+    cut.extend([0; 8]);
+    place.write("long.npy", &cut);
+    place
+        .run(&["graph", "convert", "long.npy", "-o", "c.graph"])
+        .fails(4, &["its header promises 1,000 edges"], "complete");
     for (line, hint) in [
         (
             "graph convert e.npy --type u32 -o c.graph",

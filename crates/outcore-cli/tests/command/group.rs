@@ -190,3 +190,17 @@ fn packed_records_are_refused_and_not_read_as_numbers() {
     }
     assert!(!place.path("out").exists() && !place.path("out.gz").exists());
 }
+
+#[test]
+fn groups_of_a_table_take_no_more_threads_than_the_memory_has_room_for() {
+    let place = TestDir::in_memory();
+    place
+        .run(&["gen", "sales", "-n", "100000", "-o", "t.parquet"])
+        .ok();
+    for (memory, threads) in [("48MiB", "8"), ("32MiB", "4"), ("24MiB", "3")] {
+        let words = "group-by t.parquet --by customer,product --agg count -o o.parquet --force";
+        let mut words: Vec<&str> = words.split(' ').collect();
+        words.extend(["--memory", memory, "--threads", threads, "--drive", "."]);
+        place.run(&words).ok();
+    }
+}

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::key::NpyArray;
 use outcore::{Error, Input, Result};
+use outcore_io::units;
 
 use super::item::ItemShape;
 use super::{EdgeFiles, READ, ReadOptions};
@@ -82,6 +83,16 @@ fn header_of(path: &Path) -> Result<Header> {
         return Err(Error::usage(READ, cause).hint(
             "save two columns of whole numbers: edges.astype(numpy.uint32), of the shape (n, 2)",
         ));
+    }
+    let id_bytes = if descr.ends_with('8') { 8 } else { 4 };
+    let wanted_bytes = array.rows.saturating_mul(2 * id_bytes) + array.header_bytes as u64;
+    let file_bytes = file.metadata().map_err(failed)?.len();
+    if file_bytes != wanted_bytes {
+        let cause = format!(
+            "its header promises {}, which is a file of {wanted_bytes} bytes, but it has {file_bytes}",
+            units::counted(array.rows, "edge")
+        );
+        return Err(Error::corrupt(READ, cause).hint("check whether the file is complete"));
     }
     Ok(Header {
         input: Input {

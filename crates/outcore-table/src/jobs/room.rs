@@ -53,6 +53,8 @@ pub(super) struct RowCosts {
     pub(super) is_unique: bool,
     /// Whether all rows of a key are taken together.
     pub(super) is_grouped: bool,
+    /// Memory of a thread for rows that it has not passed on, such as groups.
+    pub(super) held_bytes: u64,
     /// The job keeps 1/`kept_share` of the memory in addition; 0 for none.
     pub(super) kept_share: u64,
 }
@@ -229,6 +231,7 @@ impl Room<'_> {
     fn threads_max(&self, memory_bytes: u64) -> usize {
         let writers = (memory_bytes / 2).saturating_sub(SINK_BYTES) / self.group_bytes();
         let reader_bytes = with_room(self.need.piece_bytes).saturating_add(self.costs.made_bytes);
+        let reader_bytes = reader_bytes.saturating_add(self.costs.held_bytes);
         let readers = memory_bytes / 2 / reader_bytes;
         let threads = match self.written {
             Some(_) => readers.min(writers),

@@ -363,8 +363,9 @@ pub(crate) struct VerifyOutputArgs {
 /// Whether the checksum of the output is reported.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ChecksumArgs {
-    /// Report the checksum of the items as `verify` computes it, from the same pass: the output is
-    /// not read again. For lines and records of up to 1 MiB
+    /// Report the checksum of the items as `verify` computes it for records, and `verify --lines`
+    /// for lines, from the same pass: the output is not read again. A header does not count. For
+    /// lines and records of up to 1 MiB
     #[arg(long, help_heading = "Files", conflicts_with_all = ["resume", "verify_output"])]
     pub(crate) checksum: bool,
 }

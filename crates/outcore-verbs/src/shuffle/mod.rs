@@ -8,7 +8,7 @@ mod page;
 #[cfg(feature = "tables")]
 mod table;
 
-use outcore::job::{JobSize, OutputPlaces};
+use outcore::job::{ItemHash, JobSize, OutputPlaces};
 use outcore::primitives::PartTotals;
 use outcore::read::sample::random;
 use outcore::shuffle::{ShuffleOptions, ShuffleSize, Unit, plan_shuffle, shuffle};
@@ -33,7 +33,7 @@ use crate::option::{checksum_text, plain_for};
 use crate::pass::{LinePass, PassRequest, Taken};
 use crate::report::{Phase, Plan, WriteSummary};
 use crate::verb::{Inputs, Verb, Words};
-use crate::wording::{Said, headline, say};
+use crate::wording::{Said, headline, say, say_checksum};
 
 /// The verb.
 pub(crate) struct Shuffle;
@@ -89,6 +89,7 @@ impl Verb for Shuffle {
     fn say(args: &ShuffleArgs, report: &ShuffleSummary, words: &mut Words) {
         if !args.dry_run {
             say(&report.wrote, &SAID, args.explain, words);
+            say_checksum(report.checksum.as_deref(), words);
         }
     }
 
@@ -141,6 +142,7 @@ fn shuffle_some(
 /// The input and the output of a shuffle.
 struct Prepared {
     unit: Unit,
+    hash: ItemHash,
     inputs: Vec<Input>,
     output: Output,
     pending: Option<Pending>,
@@ -203,7 +205,7 @@ fn shuffle_files(
     job.keep_plain(host, plain_for, || {
         Ok(format!("{}, {header:?}", prepared.what))
     })?;
-    job.job.options.sums_items = args.sums.checksum;
+    job.job.options.sums_items = args.sums.checksum.then_some(prepared.hash);
     job.begin(
         host,
         json!({"type": prepared.what, "seed": args.seed, "epoch": args.epoch}),
@@ -264,6 +266,7 @@ fn prepare_lines(
         None => job.open_output(host, &dress)?,
     };
     Ok(Prepared {
+        hash: ItemHash::Usual,
         unit: Unit::Lines {
             terminator,
             drops_blanks: matches!(rows, Rows::Json),
@@ -298,6 +301,10 @@ fn prepare_records(host: &dyn Host, args: &ShuffleArgs, job: &LineJob) -> Result
     Ok(Prepared {
         unit: Unit::Records {
             record_bytes: decided.format.record_bytes(),
+        },
+        hash: match decided.format.is_gensort() {
+            true => ItemHash::Gensort,
+            false => ItemHash::Usual,
         },
         inputs: inputs.iter().map(ResolvedInput::to_sort).collect(),
         output: job.target.to_sort(header, open)?,

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use outcore::job::ItemHash;
 use outcore::key::sort_key::{SharedKey, SortKey};
 use outcore::primitives::{PassPlan, plan_files, plan_merge_of_lines};
 use outcore::sort::lines::{
@@ -136,7 +137,7 @@ pub(super) fn sort(
         host.show_plan(&plan);
     }
     lines.keep_plain(host, plain_for, || identity_of(host, args, text))?;
-    lines.job.options.sums_items = args.sums.checksum;
+    lines.job.options.sums_items = args.sums.checksum.then_some(ItemHash::Usual);
     lines.begin(host, json!({}));
     let run = |lines: &LineJob, dress: &Dress, order: &dyn SortKey, options| {
         run(host, args, lines, dress, order, options, debug.as_ref())

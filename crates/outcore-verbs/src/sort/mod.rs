@@ -28,7 +28,7 @@ use crate::lines::note_header;
 use crate::option::lines::FormatArgs;
 use crate::option::{SEED, resources_request};
 use crate::verb::{Inputs, Verb, Words};
-use crate::wording::{Said, headline, say};
+use crate::wording::{Said, headline, say, say_checksum};
 
 /// The verb.
 pub(crate) struct Sort;
@@ -118,6 +118,7 @@ fn say_sorted(args: &SortArgs, report: &SortSummary, words: &mut Words) {
         words.are_for_watchers = false;
         records::details(wrote, words);
     }
+    say_checksum(report.checksum.as_deref(), words);
 }
 
 /// The settings; GNU sort's names for some of them have the same meaning.

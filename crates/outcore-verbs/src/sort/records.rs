@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use outcore::Input;
-use outcore::job::Job;
+use outcore::job::{ItemHash, Job};
 use outcore::key::{CheckOptions, NpyHeader};
 use outcore::sort::plan::SortPlan;
 use outcore::sort::{self, SortOptions, SortSummary as Sorted};
@@ -244,7 +244,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         job.options.resume = Some(resources.resume_options(host.call(), String::new()));
     }
     job.options.verify_output = args.check_output.verify_output;
-    job.options.sums_items = args.sums.checksum;
+    job.options.sums_items = args.sums.checksum.then_some(ItemHash::Usual);
     note_scratch(host, &resources, &target, &job);
     let spooled_bytes = spool.as_ref().map_or(0, |spool| spool.bytes);
     job.options.scratch_limit_bytes -= spooled_bytes.min(job.options.scratch_limit_bytes);

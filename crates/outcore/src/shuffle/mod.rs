@@ -37,7 +37,7 @@ use self::tree::{Tree, fan_out};
 use crate::ends::{
     DriveTraffic, Input, Output, Phase, Phases, check_unchanged, interleave, open_inputs,
 };
-use crate::job::{Job, JobSize};
+use crate::job::{ItemHash, Job, JobSize};
 use crate::key::check::{CheckOptions, PartTotals};
 use crate::key::record::RecordFormat;
 use crate::partition::Partition;
@@ -203,7 +203,7 @@ fn shuffle_large(
     if job.options.resume.is_some() {
         return Err(refused("a shuffle of large records cannot be resumed"));
     }
-    if job.options.verify_output || job.options.sums_items {
+    if job.options.verify_output || job.options.sums_items.is_some() {
         let cause = format!("a shuffle of records of {record_bytes} bytes cannot be verified");
         return Err(Error::usage(VERIFY_OUTPUT, cause).hint("leave out the check of the output"));
     }
@@ -403,7 +403,12 @@ fn tally_of(job: &Job, unit: Unit) -> Result<Option<(Tally, RecordFormat)>> {
         Unit::Records { record_bytes } => record_bytes,
         Unit::Lines { .. } => 1,
     };
-    let format = RecordFormat::without_order(record_bytes)?;
+    let gensort = RecordFormat::gensort();
+    let is_gensort = job.options.sums_items == Some(ItemHash::Gensort);
+    let format = match is_gensort && record_bytes == gensort.record_bytes() {
+        true => gensort,
+        false => RecordFormat::without_order(record_bytes)?,
+    };
     let tally = tally_of_records(job, &format)?;
     let tally = tally.map(|records| match unit {
         Unit::Records { .. } => records,

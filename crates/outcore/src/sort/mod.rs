@@ -359,10 +359,10 @@ pub(crate) fn tally_of(job: &Job, format: &RecordFormat) -> Result<Option<Tally>
         let cause = "an output that a killed run has begun cannot be verified";
         return Err(refused(cause));
     }
-    if options.sums_items && options.resume.is_some() {
+    if options.sums_items.is_some() && options.resume.is_some() {
         return Err(refused("a killed run has seen items that are not summed"));
     }
-    let is_summed = options.verify_output || options.sums_items;
+    let is_summed = options.verify_output || options.sums_items.is_some();
     Ok(is_summed.then(|| Tally::of_records(format)))
 }
 

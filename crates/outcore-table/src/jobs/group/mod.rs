@@ -37,7 +37,7 @@ use outcore::sort::lines::RowJournal;
 use outcore_io::Result;
 
 use super::journal::{self, scratch_dir};
-use super::room::{Room, Sorts};
+use super::room::{Room, RowCosts, Sorts};
 use super::rows_out::part_bytes;
 use super::sort::{KeyInFront, create, open, sort_all};
 use super::{TableEnds, TableSummary};
@@ -46,7 +46,7 @@ use crate::output::OutputOptions;
 use crate::rows::KeyColumn;
 use plan::Plan;
 use sink::GroupSink;
-use source::GroupSource;
+use source::{GroupSource, HELD_BYTES};
 use to::Few;
 
 const GROUP: &str = "group rows";
@@ -91,12 +91,19 @@ pub fn group_by(
         job,
         need: input.need(),
         written: Some((&plan.schema, &writes)),
-        costs: plan.costs(input),
+        costs: costs_of(&plan, input),
         data_bytes: input.stored_bytes(),
         sorts: Sorts::Whole,
     };
     let done = grouped(job, ends.outputs, &input, &plan, &room(&input), journal);
     done.map_err(|error| Room::named(error, || Ok(room(&input.looked_through()?))))
+}
+
+fn costs_of(plan: &Plan, input: &TableInput) -> RowCosts {
+    RowCosts {
+        held_bytes: HELD_BYTES,
+        ..plan.costs(input)
+    }
 }
 
 /// Aggregates in words.
@@ -178,7 +185,7 @@ pub(super) fn few_groups(
         job,
         need: input.need(),
         written: None,
-        costs: plan.costs(input),
+        costs: costs_of(&plan, input),
         data_bytes: input.stored_bytes(),
         sorts: Sorts::Whole,
     };

@@ -46,6 +46,8 @@ const STATE_BYTES: usize = 32;
 /// number of rows depends only on the input.
 const STEP_ROWS: usize = 2048;
 const STEP_BYTES: f64 = (256 << 10) as f64;
+/// Memory of a thread for its tables and a step. A whole table is written out as rows at once.
+pub(super) const HELD_BYTES: u64 = 2 * TABLE_BYTES as u64 + 2 * STEP_BYTES as u64;
 /// If each sampled key occurs this often, nearly all keys are known.
 const KEY_REPEATS_MIN: usize = 4;
 
@@ -307,9 +309,7 @@ impl RowSource for GroupSource<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // A whole table is written out as rows at once.
-        let step_bytes = 2 * STEP_BYTES as u64 + self.shape.made_bytes;
-        let held_bytes = 2 * TABLE_BYTES as u64 + step_bytes;
+        let held_bytes = HELD_BYTES + self.shape.made_bytes;
         (self.shape.reader_bytes + held_bytes) * self.shape.readers_count as u64
     }
 

@@ -374,7 +374,7 @@ fn tally_of(
     options: LineSortOptions,
     rows: Option<&dyn RowSink>,
 ) -> Result<Option<Tally>> {
-    let is_summed = job.options.verify_output || job.options.sums_items;
+    let is_summed = job.options.verify_output || job.options.sums_items.is_some();
     if !is_summed || rows.is_some() {
         return Ok(None);
     }
