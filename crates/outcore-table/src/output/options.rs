@@ -300,7 +300,7 @@ impl OutputOptions {
                              another codec is given";
                 return Err(Error::usage("choose codec", cause)
                     .path(name)
-                    .hint("let the name end in .gz or .zst, and leave the codec out"));
+                    .hint("let the name end in .gz or .zst, and leave --codec out"));
             }
         };
         Ok(self)
