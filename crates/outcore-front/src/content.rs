@@ -574,9 +574,11 @@ mod tests {
     fn who_insists_takes_anything_and_a_type_what_its_name_does_not_deny() {
         let (strict, path) = (Recognition::default(), Path::new("x.parquet"));
         let parquet = Content::of(b"PAR1\x15\x04");
-        let error = strict.check_lines(path, parquet, false).unwrap_err();
-        assert_eq!(error.cause(), "the file is a Parquet file, not lines");
-        assert!(error.next_step().unwrap().contains("--lines"));
+        for (is_file, hint) in [(true, "--lines"), (false, "name the file")] {
+            let error = strict.check_lines(path, parquet, is_file).unwrap_err();
+            assert_eq!(error.cause(), "the file is a Parquet file, not lines");
+            assert!(error.next_step().unwrap().contains(hint));
+        }
         assert!(
             Recognition::ANYTHING
                 .check_lines(path, parquet, true)

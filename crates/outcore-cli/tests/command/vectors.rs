@@ -230,8 +230,8 @@ fn near_pairs_and_rows_within_a_radius_are_those_of_all_pairs() {
         (
             "knn base.fbin --self --radius 9 -o x.npy",
             2,
+            "different numbers of results",
             "--limits",
-            "",
         ),
         (
             "vector pairs base.fbin --max-l2 1e9 -o x.npy --memory 2MiB",

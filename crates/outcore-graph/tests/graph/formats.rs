@@ -328,9 +328,9 @@ fn a_serialized_graph_is_as_long_as_its_head_says_and_symmetric_if_undirected() 
             assert!(error.to_string().contains(wanted), "{wanted}: {error}");
         };
         for len in [17, 18, whole.len() / 2, whole.len() - 4, whole.len() - 1] {
-            refused(&whole[..len], "bytes, and");
+            refused(&whole[..len], "bytes, but");
         }
-        refused(&[&whole[..], &[0]].concat(), "bytes, and");
+        refused(&[&whole[..], &[0]].concat(), "bytes, but");
         if !is_directed {
             // The list of vertex 0 begins with 1; now 1 has 0, and 0 has 2.
             let mut turned = whole.clone();
