@@ -113,7 +113,7 @@ def test_a_recorded_run_accounts_for_every_request(here: Path) -> None:
 def test_a_trace_overwrites_nothing_unasked(here: Path) -> None:
     outcore.gen("u64", "in.bin", 1000)
     Path("there").write_bytes(b"mine")
-    for name, words in [("there", "force=True"), ("in.bin", "one of the inputs"), ("out.bin", "too")]:
+    for name, words in [("there", "force=True"), ("in.bin", "one of the inputs"), ("out.bin", "name of the output")]:
         with pytest.raises(outcore.UsageError, match=words):
             outcore.sort("in.bin", "out.bin", dtype="u64", record_io=name)
     with pytest.raises(outcore.UsageError, match="force=True"):

@@ -476,7 +476,7 @@ mod tests {
         };
         let text = refused(request(Op::Write, 0, 0, (1 << 63) - 1), split);
         assert!(text.contains("request 2 (write of"), "{text}");
-        assert!(text.contains("longer than 1.00 GiB"), "{text}");
+        assert!(text.contains("longer than the 1.00 GiB"), "{text}");
         let far = request(Op::Read, 0, u64::MAX - 100, 100);
         let text = refused(far, AdaptOptions::default());
         assert!(text.contains("request 2 (read of 100 B"), "{text}");
