@@ -11,13 +11,14 @@ use super::has;
 use super::meaning::{BY, Hint, Meaning, ON, always, of, with};
 
 const COUNTED: &[&str] = &["gen", "head", "sample", "shuffle", "tail", "top"];
+const FORCE: Hint = with("--force", "--force replaces an existing output");
 const ORDER: Hint = with("--order", "--order COLUMN orders the rows of a group");
 const MAP_FIRST: Hint = with("--map", "--map EXPR computes the values that are used");
 const SPLIT_BY: Hint = always("`outcore split --by COLUMN` writes a directory per value");
 const SAMPLE_RATE: Hint = always("`outcore sample --rate 0.1` draws a tenth");
 
 /// Options that mean the same are in one entry.
-const OPTIONS: [Meaning; 50] = [
+const OPTIONS: [Meaning; 51] = [
     Meaning {
         words: &[
             "--agg-func",
@@ -521,13 +522,17 @@ const OPTIONS: [Meaning; 50] = [
         hints: &[with("--on-error", "--on-error skip leaves bad rows out")],
     },
     Meaning {
-        words: &["--overwrite", "--yes", "-f", "-y"],
+        words: &["--overwrite", "--yes", "-y"],
+        hints: &[FORCE],
+    },
+    Meaning {
+        words: &["-f"],
         hints: &[
             of(
                 &["tail"],
-                "outcore tail reads a file as it is; the system's tail -f follows one that grows",
+                "outcore tail does not follow a file that grows; the system's tail does",
             ),
-            with("--force", "--force replaces an existing output"),
+            FORCE,
         ],
     },
     Meaning {
