@@ -32,7 +32,7 @@ NEUTRAL = {
     "resume": "how a killed run continues, not the result",
     "verify_output": "checks the result",
     "progress": "reports how far the job is",
-    "checksum": "is reported beside the result",
+    "checksum": "is reported, and changes no output",
     "record_io": "records the I/O of the run in a file of its own",
     "explain": "prints the plan",
     "volume": "where datasets are",

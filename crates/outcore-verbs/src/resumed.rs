@@ -150,8 +150,8 @@ pub(crate) fn check_plain(output: &Path) -> Result<()> {
     }
 }
 
-/// The value of an option, for the comparison with a killed job. A path stands for the file to
-/// which it leads, every other value for itself.
+/// The value of an option, for the comparison with a killed job. A path counts as the file to
+/// which it leads; every other value counts as it is written.
 pub(crate) struct OptionValue<'v, T> {
     pub value: &'v T,
 }

@@ -164,7 +164,7 @@ def finish(
         if isinstance(found, Missing):
             return found
         maybe_fail(job, "finish", number)
-        # What these verbs write is what they read. They sum it themselves, except for rows.
+        # These verbs write the items that they read. They sum them themselves, except for rows.
         is_permutation = verb == "shuffle" or (verb == "sort" and not options.get("unique"))
         is_summed = is_permutation and forms[0].record_bytes <= _SUMMED_BYTES_MAX
         is_summed = is_summed and forms[0].kind != "table"
@@ -210,7 +210,7 @@ def _collect(
     def get(number: int, side: int, part: Part) -> str:
         nonlocal fetched_bytes
         if part.node == node or not job.is_apart:
-            # A part of a node that shares the drive is read where it is, too.
+            # A part of a node that shares the drive is also read where it is.
             with suppress(OSError):
                 if os.stat(part.path).st_size == part.size_bytes:
                     return part.path

@@ -62,7 +62,7 @@ pub fn check_is_own(what: &str, name: &str, output: &Path) -> Result<()> {
 }
 
 impl Holds {
-    /// What a file of this name must contain, if only vectors or compressed lines have its ending.
+    /// The required content of a file of this name: vectors, compressed lines, or nothing special.
     pub fn of_name(name: &Path) -> Option<Self> {
         let end = name.extension().and_then(|end| end.to_str())?;
         match Compression::of(name) {

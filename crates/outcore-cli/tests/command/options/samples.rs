@@ -24,7 +24,7 @@ pub(super) const NEUTRAL: [(&str, &str); 30] = [
     ),
     ("resume", "how a killed run continues, not the result"),
     ("verify_output", "checks the result"),
-    ("checksum", "is reported beside the result"),
+    ("checksum", "is reported, and changes no output"),
     ("explain", "shows a plan on standard error"),
     ("trace", "records the I/O of the run in a file of its own"),
     ("json", "the form of the report"),

@@ -403,7 +403,7 @@ pub(in crate::input) fn kinds_of(text: &str) -> Kinds {
     kinds
 }
 
-/// Whether the text is a number with currencies or signs beside it, and marks between thousands.
+/// Whether the text is a number, perhaps with a currency, a sign, or marks between thousands.
 fn is_amount(text: &str) -> bool {
     let number = text.trim_matches(|beside| "$€£¥₹%+- ".contains(beside));
     let is_mark = |mark: char| matches!(mark, '.' | ',' | '\'' | '_' | ' ' | '\u{a0}' | '\u{202f}');
