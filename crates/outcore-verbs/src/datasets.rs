@@ -2,8 +2,8 @@
 //!
 //! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
 //! dataset wherever a command takes the name of a data file. Each command asks [`Files`] once for
-//! the meaning of its names. [`Files::output`] is for outputs: a dataset is sealed when the command
-//! has succeeded, and absent otherwise. [`Files::copied`] is for inputs that the command reads
+//! the meaning of its names. [`FileNames::output`] is for outputs: a dataset is sealed when the command
+//! has succeeded, and absent otherwise. [`FileNames::copied`] is for inputs that the command reads
 //! without the engine. All other inputs are read in place; [`find`] finds them through [`Names`]. A
 //! dataset is never changed in place. Without a volume a dataset is an error, unless there is a
 //! file of that name. The first use of a dataset opens the volume. A signal stops a copy as it
@@ -61,7 +61,50 @@ pub(crate) fn refuse_object(name: &Path) -> Result<()> {
     }
 }
 
-/// The meaning of the names of files for one command.
+/// The meaning of the names of inputs and outputs.
+pub trait FileNames: Names {
+    /// The drives file of the volume, if there is one.
+    fn volume(&self) -> Option<&Path>;
+
+    /// The path at which the command writes `name`; `replace` allows it to exist already.
+    ///
+    /// # Errors
+    /// A dataset that cannot be written, or that exists.
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
+    /// The directory in which the command writes the files of `name`; `replace` allows it to exist
+    /// already.
+    ///
+    /// # Errors
+    /// As [`FileNames::output`].
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
+    /// The directory that is packed in `name`, if that is a dataset; its files are read in place.
+    ///
+    /// # Errors
+    /// There is no such dataset, or it is one file; damage.
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>>;
+
+    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
+    ///
+    /// # Errors
+    /// There is no such dataset; damage; no room for a copy.
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
+
+    /// Fails if `name`, which the command would change in place, is a dataset.
+    ///
+    /// # Errors
+    /// Usage.
+    fn refuse_change(&self, name: &Path) -> Result<()>;
+
+    /// The same resources, whose files include the datasets that have been named.
+    ///
+    /// # Errors
+    /// The volume cannot be opened.
+    fn add_to(&self, resources: Resources) -> Result<Resources>;
+}
+
+/// The names of files for one command.
 #[derive(Clone)]
 pub struct Files<H> {
     drives_file: Option<PathBuf>,
@@ -87,11 +130,6 @@ impl<H: DatasetHost> Files<H> {
             objects: Arc::default(),
             device: Arc::default(),
         }
-    }
-
-    /// The drives file of the volume, if there is one.
-    pub fn volume(&self) -> Option<&Path> {
-        self.drives_file.as_deref()
     }
 
     fn staging(&self) -> MutexGuard<'_, Option<Staging>> {
@@ -155,71 +193,6 @@ impl<H: DatasetHost> Files<H> {
         Ok(Some(given))
     }
 
-    /// The path at which the command writes `name`; `replace` allows it to exist already.
-    ///
-    /// # Errors
-    /// A dataset that cannot be written, or that exists.
-    pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        if let Some(file) = self.object_output(name, replace)? {
-            return Ok(Cow::Owned(file));
-        }
-        let made = self.ask(name, |staging| staging.output(name, replace))?;
-        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
-    }
-
-    /// The directory in which the command writes the files of `name`; `replace` allows it to exist
-    /// already.
-    ///
-    /// # Errors
-    /// As [`Files::output`].
-    pub fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        refuse_object(name)?;
-        let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
-        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
-    }
-
-    /// The directory that is packed in `name`, if that is a dataset; its files are read in place.
-    ///
-    /// # Errors
-    /// There is no such dataset, or it is one file; damage.
-    pub fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
-        self.ask(name, |staging| staging.packed(name))
-    }
-
-    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
-    ///
-    /// # Errors
-    /// There is no such dataset; damage; no room for a copy.
-    pub fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
-        let made = self.ask(name, |staging| staging.copied(name, &self.copying()))?;
-        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
-    }
-
-    /// Fails if `name`, which the command would change in place, is a dataset.
-    ///
-    /// # Errors
-    /// Usage.
-    pub fn refuse_change(&self, name: &Path) -> Result<()> {
-        if is_object(name) {
-            return Err(sealed_error(name));
-        }
-        match self.ask(name, |_| Ok(()))? {
-            Some(()) => Err(sealed_error(name)),
-            None => Ok(()),
-        }
-    }
-
-    /// The same resources, whose files include the datasets that have been named.
-    ///
-    /// # Errors
-    /// The volume cannot be opened.
-    pub fn add_to(&self, resources: Resources) -> Result<Resources> {
-        match &*self.staging() {
-            Some(staging) => staging.files(self.lends_drives).add_to(resources),
-            None => Ok(resources),
-        }
-    }
-
     /// Stores the files that the command has made as datasets and objects.
     ///
     /// # Errors
@@ -233,6 +206,52 @@ impl<H: DatasetHost> Files<H> {
 
     fn copying(&self) -> impl Fn(u64, &Work<'_>) -> Result<()> {
         |bytes, work| self.host.copy(bytes, work)
+    }
+}
+
+impl<H: DatasetHost> FileNames for Files<H> {
+    fn volume(&self) -> Option<&Path> {
+        self.drives_file.as_deref()
+    }
+
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        if let Some(file) = self.object_output(name, replace)? {
+            return Ok(Cow::Owned(file));
+        }
+        let made = self.ask(name, |staging| staging.output(name, replace))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        refuse_object(name)?;
+        let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+        self.ask(name, |staging| staging.packed(name))
+    }
+
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
+        let made = self.ask(name, |staging| staging.copied(name, &self.copying()))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    fn refuse_change(&self, name: &Path) -> Result<()> {
+        if is_object(name) {
+            return Err(sealed_error(name));
+        }
+        match self.ask(name, |_| Ok(()))? {
+            Some(()) => Err(sealed_error(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn add_to(&self, resources: Resources) -> Result<Resources> {
+        match &*self.staging() {
+            Some(staging) => staging.files(self.lends_drives).add_to(resources),
+            None => Ok(resources),
+        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! whether there are streams. A verb first makes all checks that need no work, then calls
 //! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +11,13 @@ use std::sync::Arc;
 use outcore::job::{Control, Job, OutputPlaces};
 use outcore::runs::SortedView;
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, Names, Source, Streams, is_stdout};
+use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::{Sink, Target, file_or_pipe};
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::staging::PackedDirectory;
 use outcore_front::what::{Asked, What};
 use serde_json::{Value, json};
 
+use crate::datasets::FileNames;
 use crate::kinds::Given;
 use crate::report::IoTrace;
 
@@ -105,38 +104,8 @@ pub trait Host {
     /// The options that were given.
     fn given(&self) -> &Given;
 
-    /// The meaning of the names of inputs.
-    fn names(&self) -> &dyn Names;
-
-    /// The path at which the verb writes `name`; `replace` allows it to exist already.
-    ///
-    /// # Errors
-    /// A dataset that cannot be written, or that exists.
-    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
-
-    /// The same for a verb that makes a directory of files.
-    ///
-    /// # Errors
-    /// As [`Host::output`].
-    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
-
-    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
-    ///
-    /// # Errors
-    /// There is no such dataset; damage; no room for a copy.
-    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
-
-    /// The directory that is packed in `name`, if that is a dataset.
-    ///
-    /// # Errors
-    /// There is no such dataset, or it is one file; damage.
-    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>>;
-
-    /// Fails if `name`, which a verb would change in place, is a dataset.
-    ///
-    /// # Errors
-    /// Usage.
-    fn refuse_change(&self, name: &Path) -> Result<()>;
+    /// The meaning of the names of inputs and outputs.
+    fn names(&self) -> &dyn FileNames;
 
     /// Serves a view as a file until it is unmounted or the user stops it.
     ///
@@ -154,9 +123,6 @@ pub trait Host {
 
     /// Whether inputs and outputs may be streams.
     fn streams(&self) -> Streams;
-
-    /// The drives file of the volume, if there is one.
-    fn volume(&self) -> Option<&Path>;
 
     /// The file for a table without an output; nothing if such a table goes to standard output.
     fn kept_table(&self) -> Option<&Path> {
@@ -179,12 +145,6 @@ pub trait Host {
     /// # Errors
     /// As [`Resources::load`].
     fn load(&self, request: &ResourcesRequest) -> Result<Resources>;
-
-    /// The same, with files that include the datasets that have been named.
-    ///
-    /// # Errors
-    /// The volume cannot be opened.
-    fn with_datasets(&self, resources: Resources) -> Result<Resources>;
 
     /// The same on a device that records the I/O, if a `trace` is wanted.
     ///
@@ -303,10 +263,10 @@ pub trait Host {
     ) -> Result<Resources> {
         resources.expect(kept.sources);
         let resources = resources.holding_inputs(kept.sources.len())?;
-        let resources = self.with_datasets(resources)?;
+        let resources = self.names().add_to(resources)?;
         let outputs = kept.target.map_or(OutputPlaces::Unknown, Target::places);
         let resources = resources.placed(kept.sources, outputs);
-        let trace = trace.map(|name| self.output(name, kept.force));
+        let trace = trace.map(|name| self.names().output(name, kept.force));
         let trace = trace.transpose()?;
         self.record(resources, trace.as_deref(), kept)
     }

@@ -750,7 +750,7 @@ fn choose_target(
         targets::check_terminal(&target, holds, Consent::default())?;
         return Ok(target);
     };
-    let name = host.output(name, request.force)?;
+    let name = host.names().output(name, request.force)?;
     let key = paths::facts(&name)
         .ok()
         .filter(Metadata::is_file)

@@ -187,11 +187,11 @@ impl Verb for Gen {
             force: args.force,
             replace: false,
         };
-        let name = host.output(&args.output, args.force)?;
+        let name = host.names().output(&args.output, args.force)?;
         let (specs, streams) = (resources.specs(), host.streams());
         let name = Some(&*name);
         let target = output::choose(name, &[], specs, consent, streams, Holds::Records)?;
-        let resources = host.with_datasets(resources)?;
+        let resources = host.names().add_to(resources)?;
         let record_bytes = item.format.record_bytes();
         let device = resources.device();
         output::check_room_for(device.as_ref(), &target, args.records, record_bytes)?;

@@ -38,7 +38,7 @@ pub(super) fn load(host: &dyn Host, resources: &ResourceArgs) -> Result<Resource
 
 /// The files of the graph `name`: a directory, or a dataset on all drives of a volume.
 pub(super) fn files_of(host: &dyn Host, name: &Path) -> Result<GraphFiles> {
-    let Some(packed) = host.packed(name)? else {
+    let Some(packed) = host.names().packed(name)? else {
         return Ok(GraphFiles::in_dir(name));
     };
     let manifest = packed.read(GraphFiles::MANIFEST)?;
@@ -309,7 +309,7 @@ impl Destination {
             check_terminal(&Target::Pipe(None), holds, consent)?;
             return Ok(Destination::Pipe(None));
         }
-        let path = host.output(name, force)?;
+        let path = host.names().output(name, force)?;
         check_result_name(&path, by_name)?;
         refuse_inside(&path, graph)?;
         match file_or_pipe(&path, host.streams())? {

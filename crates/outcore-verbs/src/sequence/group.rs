@@ -310,7 +310,7 @@ fn target_of(
         return Ok(target);
     };
     let sources = input::sources(host, request.input)?;
-    let name = host.output(name, force)?;
+    let name = host.names().output(name, force)?;
     let (specs, streams) = (resources.specs(), host.streams());
     let name = Some(&*name);
     let target = output::choose_new(name, &sources, specs, force, streams, Holds::Records)?;

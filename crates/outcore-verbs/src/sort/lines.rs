@@ -77,7 +77,7 @@ pub(super) fn sort(
         _ => None,
     };
     if let Some(input) = in_place {
-        host.refuse_change(input)?;
+        host.names().refuse_change(input)?;
     }
     let request = LineRequest {
         inputs: &inputs,

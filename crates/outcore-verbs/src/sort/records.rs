@@ -186,7 +186,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         (None, true) => Target::Pipe(None),
         (name, _) => {
             let name = name.as_deref();
-            let name = name.map(|name| host.output(name, consent.force));
+            let name = name.map(|name| host.names().output(name, consent.force));
             let name = name.transpose()?;
             let (name, specs) = (name.as_deref(), resources.specs());
             let streams = host.streams();

@@ -66,7 +66,9 @@ pub(crate) fn run_to<T: Done>(
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
 ) -> Result<Ran<T>> {
     let mut outputs = outputs_of(host, request)?;
-    let names = files.iter().map(|name| host.output(name, request.force));
+    let names = files
+        .iter()
+        .map(|name| host.names().output(name, request.force));
     outputs.files = names
         .map(|name| name.map(std::borrow::Cow::into_owned))
         .collect::<Result<_>>()?;

@@ -365,7 +365,7 @@ impl KmeansArgs {
 
 /// Fails for a checkpoint that is an input or an output, or would be a dataset.
 fn check_checkpoint(host: &dyn Host, path: &Path, files: &Files<'_>) -> Result<()> {
-    host.refuse_change(path)?;
+    host.names().refuse_change(path)?;
     let mut others = files.read.iter().chain(&files.written);
     match others.any(|other| is_same_place(other, path)) {
         false => Ok(()),

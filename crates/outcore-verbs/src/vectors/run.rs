@@ -307,7 +307,7 @@ fn settled(host: &dyn Host, force: bool, read: &[&Path], written: &[&Path]) -> R
     let outputs = written.iter().map(|name| {
         Ok(Output {
             name: name.to_path_buf(),
-            path: host.output(name, force)?.into_owned(),
+            path: host.names().output(name, force)?.into_owned(),
         })
     });
     let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;

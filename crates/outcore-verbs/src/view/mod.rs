@@ -83,7 +83,7 @@ impl Opened {
             ..Kept::default()
         };
         let resources = load(host, args, &DriveArgs::default())?;
-        let dir = host.copied(dir)?;
+        let dir = host.names().copied(dir)?;
         let resources = recorded(host, resources, &trace.record_io, &dir, kept)?;
         let resources = resources.measuring(measures);
         let view = view::open(&host.adopt(resources.pass_job(Vec::new())), &dir)?;
@@ -101,7 +101,7 @@ fn recorded(
     kept: Kept<'_>,
 ) -> Result<Resources> {
     if flags.path().is_none() {
-        return host.with_datasets(resources);
+        return host.names().add_to(resources);
     }
     let view = view::open(&resources.job(Vec::new()), dir)?;
     let runs = view.info().runs.into_iter().map(|(path, ..)| path);

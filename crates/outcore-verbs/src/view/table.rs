@@ -41,7 +41,7 @@ pub(super) fn build_view(
     }
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text::options(tables, &flags, &args.inputs)?.needing_keys(&keys)?;
-    let place = host.output(&args.output, args.force)?;
+    let place = host.names().output(&args.output, args.force)?;
     refuse_other_files(&place)?;
     let sources = sources_of(host, &args.inputs)?;
     check_inputs_kept(&sources, &args.inputs, &[place.to_path_buf()], false)?;

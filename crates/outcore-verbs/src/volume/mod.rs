@@ -48,7 +48,7 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
 
 /// The drives file of the volume.
 fn drives_file(host: &dyn Host) -> Result<&Path> {
-    host.volume().ok_or_else(|| {
+    host.names().volume().ok_or_else(|| {
         Error::usage("open volume", "no volume is given")
             .hint("name its drives file with --volume drives.toml, or set OUTCORE_VOLUME")
     })

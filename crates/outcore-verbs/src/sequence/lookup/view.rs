@@ -163,7 +163,7 @@ fn target_of(
     resources: &Resources,
 ) -> Result<(PathBuf, Target)> {
     let force = args.files.input.force;
-    let name = host.output(&args.files.output.output, force)?;
+    let name = host.names().output(&args.files.output.output, force)?;
     // The kind of a view is known once it is open; until then the name of the output tells it.
     let extension = args.files.output.output.extension();
     let is_array = is_view && extension.is_some_and(|end| end == "npy");
