@@ -10,11 +10,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::*;
 
 /// The parts that GNU split makes of `in` with these words; nothing without GNU split.
-fn by_gnu(place: &TestDir, words: &[&str]) -> Option<Vec<Vec<u8>>> {
+fn of_gnu_split(place: &TestDir, words: &[&str]) -> Option<Vec<Vec<u8>>> {
     let dir = place.make_dir("gnu");
-    let version = Command::new("split").arg("--version").output().ok()?;
-    if !String::from_utf8_lossy(&version.stdout).contains("GNU coreutils") {
-        println!("SKIP: there is no GNU split");
+    if !has_gnu(&["split"]) {
         return None;
     }
     let mut split = Command::new("split");
@@ -73,7 +71,7 @@ fn pieces_of_bytes_and_of_whole_lines_are_those_of_gnu_split() {
         ("-C", "4096"),
         ("-l", "17"),
     ] {
-        let Some(wanted) = by_gnu(&place, &[short, size]) else {
+        let Some(wanted) = of_gnu_split(&place, &[short, size]) else {
             return;
         };
         place
@@ -88,7 +86,7 @@ fn pieces_of_bytes_and_of_whole_lines_are_those_of_gnu_split() {
     place
         .run(&["head", "-n", "1000", "in", "-o", "in.zst"])
         .ok();
-    let wanted = by_gnu(&place, &["-b", "900"]).unwrap();
+    let wanted = of_gnu_split(&place, &["-b", "900"]).unwrap();
     place
         .run(&["split", "in.zst", "-b", "900", "-o", "p-{part}"])
         .ok();
