@@ -23,10 +23,12 @@ use outcore_io::drive::Device;
 use outcore_io::units;
 use outcore_store::dataset::manifest::Manifest;
 use outcore_store::dataset::orphans::Orphan as Found;
-use outcore_store::dataset::{DatasetVolume, Named};
+use outcore_store::dataset::{DatasetVolume, Named, Watch};
 
-use crate::host::Host;
+use crate::host::{Host, Weight, watch};
 use crate::verb::VerbVisitor;
+
+use page::RateArgs;
 
 pub use page::TransferSummary;
 
@@ -67,6 +69,40 @@ fn open(host: &dyn Host, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
 /// The datasets with these names.
 fn named(names: &[PathBuf]) -> Result<Vec<Named>> {
     names.iter().map(|name| volumes::named(name)).collect()
+}
+
+/// The only phase of a verb that reads or moves datasets.
+struct Phase<'a> {
+    weights: &'static [Weight],
+    /// The bytes that it is expected to take.
+    bytes: u64,
+    rate: &'a RateArgs,
+}
+
+/// Does `work` with progress and at a limited rate, until the user stops it.
+fn watched<T>(
+    host: &dyn Host,
+    resources: &Resources,
+    phase: Phase<'_>,
+    work: impl FnOnce(Watch<'_>) -> Result<T>,
+) -> Result<T> {
+    let Phase {
+        weights,
+        bytes,
+        rate,
+    } = phase;
+    let control = &host.adopt(resources.job(Vec::new())).control;
+    for (name, _) in weights {
+        control.begin_phase(name, bytes);
+    }
+    let throttle = rate.throttle();
+    watch(host, control, weights, || {
+        work(Watch {
+            check: &|| control.check(),
+            advance: &|bytes| control.advance(bytes),
+            throttle: throttle.as_ref(),
+        })
+    })
 }
 
 /// Reports which drives are missing.
