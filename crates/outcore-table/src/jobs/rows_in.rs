@@ -493,18 +493,14 @@ impl RowSource for RowsIn<'_> {
         if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let own = ends_of(taken.own);
-        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
-        let pieces = own.iter().map(|(number, _)| self.input.pieces()[*number]);
-        reader.expect(pieces);
-        for (number, end) in own {
-            self.make_piece(&mut reader, number, end, take)?;
-        }
-        while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, number, 0, take)?;
-        }
-        Ok(())
+        each_piece(
+            self.input,
+            &self.queue,
+            taken,
+            &mut reader,
+            |reader, number, end| self.make_piece(reader, number, end, take),
+        )
     }
 }
 
@@ -563,6 +559,28 @@ pub(super) fn take_made(
     }
     take(&halves[0], at, true)?;
     take(&halves[1], end, false)
+}
+
+/// Makes the rows of all pieces that this thread takes: of those that it had taken before the job
+/// was killed, and then of those in the queue. `make` gets the number of a piece, and the position
+/// at which the rows of the killed run end.
+pub(super) fn each_piece<'a>(
+    input: &TableInput,
+    queue: &PieceQueue,
+    taken: TakenRows<'_>,
+    reader: &mut TableReader<'a>,
+    mut make: impl FnMut(&mut TableReader<'a>, usize, u64) -> Result<()>,
+) -> Result<()> {
+    let own = ends_of(taken.own);
+    queue.leave_out(pieces_of(taken.all));
+    reader.expect(own.iter().map(|(number, _)| input.pieces()[*number]));
+    for (number, end) in own {
+        make(reader, number, end)?;
+    }
+    while let Some((number, _)) = reader.take(queue) {
+        make(reader, number, 0)?;
+    }
+    Ok(())
 }
 
 /// The pieces of stretches that end at these positions.

@@ -40,7 +40,7 @@ use crate::fault;
 use crate::input::{Piece, PieceQueue, TableInput, TableReader};
 use crate::jobs::copy::{Change, WriteBatch, filtered, starts_of};
 use crate::jobs::journal::{self, scratch_dir};
-use crate::jobs::rows_in::{ReadShape, ends_of, pieces_of, position_of, take_made};
+use crate::jobs::rows_in::{ReadShape, each_piece, position_of, take_made};
 use crate::jobs::sort::{open, read_shape, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::notation::notation;
@@ -287,18 +287,15 @@ impl RowSource for BandsIn<'_> {
         if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let own = ends_of(taken.own);
-        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.texts.reader(self.shape.reader_bytes)?;
         let mut space = Space::default();
-        reader.expect(own.iter().map(|(number, _)| self.texts.pieces()[*number]));
-        for (number, end) in own {
-            self.make_piece(&mut reader, &mut space, number, end, take)?;
-        }
-        while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, &mut space, number, 0, take)?;
-        }
-        Ok(())
+        each_piece(
+            self.texts,
+            &self.queue,
+            taken,
+            &mut reader,
+            |reader, number, end| self.make_piece(reader, &mut space, number, end, take),
+        )
     }
 }
 

@@ -32,7 +32,7 @@ use super::states::{States, Values};
 use super::table::KeyTable;
 use crate::input::{PieceQueue, TableInput, TableReader};
 use crate::jobs::rows_in::{
-    LEN_PIECES, ReadShape, Sample, ends_of, pieces_of, position_of, spread, take_made,
+    LEN_PIECES, ReadShape, Sample, each_piece, position_of, spread, take_made,
 };
 use crate::rows::RowCodec;
 
@@ -342,18 +342,15 @@ impl RowSource for GroupSource<'_> {
         if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let own = ends_of(taken.own);
-        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
         let mut worker = Worker::new(self.plan);
-        reader.expect(own.iter().map(|(number, _)| self.input.pieces()[*number]));
-        for (number, end) in own {
-            self.make_piece(&mut reader, &mut worker, number, end, take)?;
-        }
-        while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, &mut worker, number, 0, take)?;
-        }
-        Ok(())
+        each_piece(
+            self.input,
+            &self.queue,
+            taken,
+            &mut reader,
+            |reader, number, end| self.make_piece(reader, &mut worker, number, end, take),
+        )
     }
 }
 
