@@ -144,7 +144,7 @@ impl Layout {
         })
     }
 
-    /// Stripes these files alone, where files stay whole.
+    /// Stripes only these files, if the other files stay whole.
     pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
         if let Striped::Files(striped) = &mut self.striped {
             *striped = files;

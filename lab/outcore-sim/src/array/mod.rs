@@ -48,7 +48,7 @@ const DRIVES_MAX: u32 = 4096;
 /// Placement of the trace's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// To the drive on which it was recorded (modulo the number of drives).
+    /// A request goes to the drive on which it was recorded (modulo the number of drives).
     Recorded,
     /// As the engine stores a job's files: those that it both writes and reads are scratch, which
     /// is striped over all drives in units of 1 MiB. The others stay whole, on the drive on which
@@ -445,7 +445,7 @@ impl Array {
         Ok(())
     }
 
-    /// Stripes these files alone, where files stay whole ([`Placement::Whole`]).
+    /// Stripes only these files, if the other files stay whole ([`Placement::Whole`]).
     pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
         self.layout.stripe_files(files);
     }

@@ -326,7 +326,8 @@ pub struct Workload {
     pub name: String,
     /// The launches, in order.
     pub kernels: Vec<KernelSpec>,
-    /// Launches before the run: they take no time, and the GPU's memory begins with what they read.
+    /// Launches before the run: they take no time, and the GPU's memory begins with the data that
+    /// they read.
     #[serde(default)]
     pub before: Vec<KernelSpec>,
 }

@@ -36,7 +36,7 @@ pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
 
 const _: () = assert!(PREAMBLE_BYTES.is_multiple_of(16) && RECORD_BYTES == 64);
 
-/// The header's data on one drive.
+/// The header's description of one drive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DriveInfo {
     /// The drive's name in the volume.
