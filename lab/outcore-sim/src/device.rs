@@ -268,7 +268,7 @@ impl Device for SimDevice {
 }
 
 impl Drop for SimQueue {
-    /// Simulates to their end the transfers that no thread will take, so that their tickets are
+    /// Finishes the simulation of the transfers that no thread will take, so that their tickets are
     /// gone.
     fn drop(&mut self) {
         let shared = Arc::clone(&self.shared);

@@ -360,7 +360,7 @@ const HARD_FREE_BLOCKS: f64 = 3.0;
 
 /// Share of a plane's blocks that can be full of data at a time. The other blocks are those that
 /// collection keeps free, the two that are being written, and one that is being collected. With
-/// this rule and at least 256 blocks per plane, simulated write amplification depends on the size
+/// this rule and at least 256 blocks per plane, simulated write amplification varies with the size
 /// by at most a tenth. With 128 blocks it is a sixth lower.
 fn usable_share(config: &DriveConfig) -> f64 {
     const IN_USE: f64 = 3.0;

@@ -29,8 +29,8 @@ use crate::workload::{FlowConfig, Origin};
 /// Events between two calls of [`Watch`]: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
 
-/// Events between two checks for the end of the warm-up or of the flows; the precision of these
-/// ends.
+/// Events between two checks for the end of the warm-up or of the flows. These ends are precise to
+/// this many events.
 const WARM_UP_EVENTS: u32 = 64;
 
 /// Asks regularly whether a run should continue, for callers that may be interrupted.

@@ -3,8 +3,8 @@
 //! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. If
 //! only some files are striped, their unit is 1 MiB as well. An extent gets a place on its drive
 //! when it is first touched.
-//! - Reads use places in the filled part of the drive, writes in the free part. Both go in order,
-//!   like a file system that stores each file in one piece.
+//! - Reads use places in the filled part of the drive, writes in the free part. Both are used in
+//!   order, as by a file system that stores each file in one piece.
 //! - A discarded extent returns its place.
 //! - When the free part is used up, writes overwrite the filled part from its end.
 //! - When a drive has no place left, the request is rejected. If the layout wraps, places are

@@ -3,8 +3,8 @@
 //! Model: equal drives, each a full [`Drive`]. A shared resource (PCIe switch, memory bandwidth) is
 //! one first-in-first-out server of bytes that a request passes when it starts. Requests of a
 //! volume are cut at the borders of stripes and laid out by [`layout`]. A request is finished when
-//! its last part is. There are three sources of requests: a graph of requests ([`graph`]), the
-//! engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
+//! its last part is finished. There are three sources of requests: a graph of requests ([`graph`]),
+//! the engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
 //! other tools ([`block`]).
 //!
 //! Invariants: the earliest event of any drive is always next. At the end every submitted request

@@ -2,7 +2,7 @@
 //!
 //! Model: the GPU is a [`Host`] of the drive model. Each workload has a queue pair of its own, and
 //! so does the host's processor. A block reads, computes, writes, and frees its slot. A core with
-//! room takes the next block that its policy assigns to it, from the workloads round-robin.
+//! room takes the next block that its policy assigns to it. The workloads take turns, round-robin.
 //! - With [`Reads::Answers`] a block keeps a bounded number of reads in flight and computes when
 //!   all are answered. With [`Reads::Time`] it issues them evenly over its computation, whether or
 //!   not earlier ones are answered, and writes when both have ended.

@@ -12,7 +12,7 @@
 //!
 //! Blocks go to cores round-robin (block `i` to core `i mod cores`) or in large chunks (`stride`
 //! neighbours to one core, the next ones to the next core). Large chunks apply to kernels with
-//! fewer than `stride * cores` blocks, or when chosen.
+//! fewer than `stride * cores` blocks, or to all kernels if the user chooses them.
 //!
 //! - The GPU's memory keeps what was read ([`memory`]); writes leave it.
 //!

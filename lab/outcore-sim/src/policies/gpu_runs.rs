@@ -95,7 +95,7 @@ impl Condition {
 /// How much of a network runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Length {
-    /// Kernels from the front of repeated passes, by their requests to the drive.
+    /// The first kernels of repeated passes whose requests to the drive add up to this number.
     Requests(u64),
     /// A sample of this many kernels, with about as many requests as given.
     Sampled { kernels: u64, requests: u64 },

@@ -163,7 +163,7 @@ fn pages_of_the_cache_are_read_with_the_time_of_one_bit() {
             op: Op::Read,
             ..item
         });
-        // Before and after the folding of idle time.
+        // The reads come before and after the folding in idle time.
         let later = reads.clone().map(|item| ListItem {
             at: item.at + 10_000 * MS,
             ..item
