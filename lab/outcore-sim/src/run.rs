@@ -100,8 +100,8 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
 ///
 /// # Errors
 /// An invalid configuration or flow; a list that reaches beyond the drive ([`RunOptions::fit`]); a
-/// run that cannot end, with the resource that blocks it; flows that end within the warm-up; an
-/// error from [`RunOptions::watch`].
+/// run that cannot end (the error names the resource that blocks it); flows that end within the
+/// warm-up; an error from [`RunOptions::watch`].
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     if options.keep_log {

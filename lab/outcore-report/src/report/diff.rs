@@ -91,7 +91,7 @@ impl Pair {
         self.after / self.before
     }
 
-    /// How far it is from no change, up or down.
+    /// How far the figure is from no change, up or down.
     fn change(&self) -> f64 {
         self.ratio().ln().abs()
     }

@@ -57,9 +57,9 @@ pub(crate) enum Unplaced {
         /// Bytes that could be placed: for reads in the filled part, for writes on the drive.
         room_bytes: u64,
     },
-    /// It is larger than all drives together; holds their size in bytes.
+    /// The request is larger than all drives together. Holds the size of the drives in bytes.
     Larger(u64),
-    /// It ends beyond the last byte that 64 bits can address.
+    /// The request ends beyond the last byte that 64 bits can address.
     Beyond,
 }
 
@@ -178,8 +178,8 @@ impl Layout {
     /// Cuts `request` into parts.
     ///
     /// # Errors
-    /// A drive has no place for it and the layout does not wrap; it is larger than all drives; or
-    /// it ends beyond 64 bits.
+    /// A drive has no place for the request and the layout does not wrap; the request is larger
+    /// than all drives; or it ends beyond 64 bits.
     pub(crate) fn place(
         &mut self,
         request: &ArrayRequest,
