@@ -76,7 +76,8 @@ pub struct HostConfig {
     pub sata_delay: Time,
     /// Fixed firmware time per command, before its first flash operation.
     pub command_overhead: Time,
-    /// Time for which the firmware works on one command alone. It bounds the request rate.
+    /// Time for which the firmware works on one command and on no other. This time bounds the
+    /// request rate.
     pub command_interval: Time,
 }
 
@@ -290,7 +291,7 @@ pub struct GcConfig {
     /// in reserve.
     pub concurrent: u32,
     /// Writes collected data to separate blocks, apart from user data, because data that survived a
-    /// collection is colder. Without it, both fill the same blocks.
+    /// collection is colder. If this is off, both kinds of data fill the same blocks.
     pub separate: bool,
 }
 

@@ -172,7 +172,7 @@ fn responses(names: &[String], log: &[Done]) -> Vec<Series> {
     lines
 }
 
-/// The value of a sorted list that `share` of its values do not exceed.
+/// The smallest value of a sorted list such that `share` of the list's values do not exceed it.
 fn percentile(sorted: &[Ps], share: f64) -> Option<Ps> {
     let rank = libm::ceil(sorted.len() as f64 * share) as usize;
     sorted.get(rank.max(1) - 1).copied()

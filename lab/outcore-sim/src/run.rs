@@ -29,8 +29,8 @@ use crate::workload::{FlowConfig, Origin};
 /// Events between two calls of [`Watch`]: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
 
-/// Events between two checks for the end of the warm-up or of the flows; the precision of these
-/// ends.
+/// Events between two checks for the end of the warm-up or of the flows. These ends are precise to
+/// this many events.
 const WARM_UP_EVENTS: u32 = 64;
 
 /// Asks regularly whether a run should continue, for callers that may be interrupted.
@@ -100,8 +100,8 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
 ///
 /// # Errors
 /// An invalid configuration or flow; a list that reaches beyond the drive ([`RunOptions::fit`]); a
-/// run that cannot end, with the resource that blocks it; flows that end within the warm-up; an
-/// error from [`RunOptions::watch`].
+/// run that cannot end (the error names the resource that blocks it); flows that end within the
+/// warm-up; an error from [`RunOptions::watch`].
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     if options.keep_log {

@@ -104,7 +104,7 @@ impl Sizes {
 /// When requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// When one of this many outstanding requests completes.
+    /// A request is issued when one of this many outstanding requests completes.
     Depth(u32),
     /// Poisson arrivals with this mean interval in nanoseconds.
     Interval(u64),

@@ -223,7 +223,7 @@ const OF_FIO: [(&str, &str); 6] = [
     ),
 ];
 
-/// Below this, every whole f64 is exact.
+/// Every whole number below this is exact as an f64.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {

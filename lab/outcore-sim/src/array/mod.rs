@@ -3,8 +3,8 @@
 //! Model: equal drives, each a full [`Drive`]. A shared resource (PCIe switch, memory bandwidth) is
 //! one first-in-first-out server of bytes that a request passes when it starts. Requests of a
 //! volume are cut at the borders of stripes and laid out by [`layout`]. A request is finished when
-//! its last part is. There are three sources of requests: a graph of requests ([`graph`]), the
-//! engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
+//! its last part is finished. There are three sources of requests: a graph of requests ([`graph`]),
+//! the engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
 //! other tools ([`block`]).
 //!
 //! Invariants: the earliest event of any drive is always next. At the end every submitted request
@@ -48,7 +48,7 @@ const DRIVES_MAX: u32 = 4096;
 /// Placement of the trace's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// To the drive on which it was recorded (modulo the number of drives).
+    /// A request goes to the drive on which it was recorded (modulo the number of drives).
     Recorded,
     /// As the engine stores a job's files: those that it both writes and reads are scratch, which
     /// is striped over all drives in units of 1 MiB. The others stay whole, on the drive on which
@@ -445,7 +445,7 @@ impl Array {
         Ok(())
     }
 
-    /// Stripes these files alone, where files stay whole ([`Placement::Whole`]).
+    /// Stripes only these files, if the other files stay whole ([`Placement::Whole`]).
     pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
         self.layout.stripe_files(files);
     }

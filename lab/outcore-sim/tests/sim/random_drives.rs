@@ -302,9 +302,9 @@ fn check(seed: u64) -> std::result::Result<bool, String> {
 
 #[test]
 fn drives_that_went_wrong_once_do_not_again() {
-    // This seed once invalidated a table page without a place twice before the run ended.
+    // A regression test: a table page without a place must not be invalidated twice.
     check(3331).unwrap();
-    // In this one, a slot of a shared cache had the unit of another queue.
+    // A regression test: a slot of a shared cache must not have the unit of another queue.
     check(90_324).unwrap();
 }
 
