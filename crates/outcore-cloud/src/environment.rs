@@ -60,7 +60,7 @@ impl Variables {
         self.get(name) == Some("true")
     }
 
-    /// `builder` with all settings that it has among the variables.
+    /// Applies to `builder` all settings that the variables contain.
     pub(crate) fn applied<B, K: FromStr>(&self, builder: B, with: fn(B, K, String) -> B) -> B {
         self.0.iter().fold(builder, |builder, variable| {
             let known = OTHER_NAMES.iter().find(|(name, _)| *name == variable.name);

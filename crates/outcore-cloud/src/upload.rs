@@ -3,12 +3,12 @@
 //! Contract: [`upload`] sends a short file in one request. A longer one goes in parts, several at a
 //! time; the object appears when the store has all of them and the last request completes it. A
 //! failed or stopped upload is aborted, and the store frees the parts. While parts are sent, a
-//! small object next to the new one, [`MARKER_SUFFIX`], says who uploads it, since when, and under
-//! which number. After a kill, [`unfinished`] finds such markers, and [`abort`] aborts the upload
-//! and removes the marker. Uploads without a marker belong to other programs, and stay. The upload
-//! of a job on this machine is in use while the job runs. An upload of another machine is in use
-//! while its marker is younger than [`SILENCE_MAX`]; an upload renews its marker every
-//! [`RENEW_EVERY`].
+//! small object next to the new one, with the suffix [`MARKER_SUFFIX`], records who uploads the new
+//! object, since when, and under which number. After a kill, [`unfinished`] finds such markers, and
+//! [`abort`] aborts the upload and removes the marker. Uploads without a marker belong to other
+//! programs, and stay. The upload of a job on this machine is in use while the job runs. An upload
+//! of another machine is in use while its marker is younger than [`SILENCE_MAX`]; an upload renews
+//! its marker every [`RENEW_EVERY`].
 //!
 //! The file is read through the device below. The client sends a checksum with each part, which the
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
@@ -86,7 +86,7 @@ pub(crate) fn upload(
         let part_bytes = part_bytes_of(len_bytes);
         let room_bytes = memory_bytes.min(ROOM_BYTES).max(part_bytes);
         let count = (room_bytes / part_bytes).min(len_bytes.div_ceil(part_bytes).max(1));
-        // With less memory than a part the pool fails.
+        // If the memory is smaller than a part, the pool fails.
         let budget = Budget::new(room_bytes.min(memory_bytes.max(PART_BYTES)));
         let (slot_bytes, count) = (part_bytes as usize, count as usize);
         let pool = Pool::new(&budget, "parts of the upload", slot_bytes, count)?;
@@ -168,7 +168,7 @@ impl Upload<'_> {
             done.map(|_| ()).map_err(|error| self.explain(&error))
         });
         if done.is_err() {
-            // The marker finds an upload that cannot be aborted.
+            // If the upload cannot be aborted, the marker stays, so that it can be found later.
             let aborted = self
                 .cloud
                 .wait_for_end(parts.abort_multipart(&self.location, &id))?;
@@ -176,7 +176,8 @@ impl Upload<'_> {
                 return done;
             }
         }
-        // A marker without an upload is only litter, and a store may forbid removing.
+        // Not an error: a marker without an upload does no harm, and a store may forbid its
+        // removal.
         let _ = marker.remove();
         done
     }

@@ -15,8 +15,8 @@
 //! evicted blocks are requested again, so a single read from front to end uses few pages.
 //!
 //! Memory: half of the job's remaining memory for the readers, three eighths for blocks, in huge
-//! pages. Blocks that are being merged, or copied to a reader, are included: one slot per thread of
-//! either kind.
+//! pages. The blocks include those that are being merged or copied to a reader: one per thread that
+//! does so.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Sender, channel};
@@ -304,7 +304,7 @@ impl Shared {
         state.blocks.insert(number, block);
     }
 
-    /// Adds the blocks after one to the queue if the stream is being read sequentially.
+    /// Adds the blocks after `number` to the queue if the stream is being read sequentially.
     fn read_ahead(&self, state: &mut State, number: u64) {
         let is_here = |number: u64| {
             let block = state.blocks.get(&number);

@@ -33,12 +33,13 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
 pub(super) const LABEL: &str = "volume.json";
-/// Assumed room per drive for trying a layout before there are data.
+/// Assumed room per drive when a layout is tried before there are data.
 const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
 const CHECK: &str = "change volume";
-/// Versions of labels: without redundancy and without replaced drives; all others.
+/// Versions of labels: the first for volumes with neither redundancy nor replaced drives, the
+/// second for all others.
 const VERSION: u32 = 2;
 const VERSION_OF_NEW_FIELDS: u32 = 3;
 const FORM: Form = Form {
@@ -139,7 +140,7 @@ impl Label {
     }
 }
 
-/// The label that counts.
+/// The newest label, which describes the volume.
 fn newest(labels: &[Result<Label>]) -> Option<&Label> {
     // The first of equal labels.
     let readable = labels.iter().rev().filter_map(|label| label.as_ref().ok());
@@ -220,7 +221,7 @@ impl DatasetVolume {
                     .hint("stripes are powers of two from 4KiB to 4MiB"),
             );
         }
-        // Nothing is stored yet, so the map rejects an invalid layout here.
+        // The map is made only to reject an invalid layout before anything is stored.
         let member = |drive: &VolumeDrive| StripeMember {
             capacity_bytes: EXAMPLE_BYTES,
             weight: drive.weight,
@@ -233,7 +234,7 @@ impl DatasetVolume {
         )?;
         sweep(&device, drives.iter())?;
         for drive in &drives {
-            // Made here, it would be on the drive above the mount point.
+            // If the directory were made here, it would be on the drive above the mount point.
             if let Some(error) = refuse_what_is_no_directory(CREATE, drive)? {
                 return Err(Error::io(CREATE, &error)
                     .drive(&drive.name)
@@ -438,9 +439,9 @@ impl DatasetVolume {
         })
     }
 
-    /// Fails if a drive was replaced, or the set of drives has changed, after the volume was
-    /// opened, or if a label is older than others. That cannot change while the caller holds the
-    /// lock on names.
+    /// Fails if, after the volume was opened, a drive was replaced or the set of drives has
+    /// changed, or if a label is older than others. The result stays valid while the caller holds
+    /// the lock on names.
     pub(super) fn check_not_replaced(&self) -> Result<()> {
         self.check_labels(|found, known| found != known)
     }
@@ -589,7 +590,7 @@ fn replaced_meanwhile(drive: &VolumeDrive) -> Error {
         .hint("run the command again")
 }
 
-/// The error for a label that does not count a replacement that others count.
+/// The error for a label that lacks a replacement counted by other labels.
 fn old_label(drive: &VolumeDrive, replaced: &VolumeDrive) -> Error {
     let cause = format!(
         "the label is from before drive {} was replaced, and others are newer",

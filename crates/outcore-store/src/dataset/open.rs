@@ -85,7 +85,8 @@ struct Ledger {
     /// Checksum blocks for which there is memory.
     room: u64,
     reservations: Vec<Reservation>,
-    /// Checksum blocks that have been written in part: their bytes, and how many there are.
+    /// Checksum blocks that have been written in part: the block's memory, and the number of bytes
+    /// written.
     parts: HashMap<u64, (Box<[u8]>, usize)>,
 }
 

@@ -9,7 +9,7 @@
 //! With redundancy, checksum blocks that are lost or damaged are computed from other drives
 //! ([`Rescue`]); the thread waits for that.
 //!
-//! Bounds: [`SIDES`] separate checksum blocks; requests that find none wait.
+//! Bounds: [`SIDES`] separate checksum blocks; a request waits if none is free.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};

@@ -20,7 +20,8 @@ impl DatasetVolume {
     pub(super) fn settled(&self, index: usize) -> Result<Self> {
         self.check_not_overtaken()?;
         self.repair_manifest_folders()?;
-        // Nobody else changes labels meanwhile, so each change is part of an interrupted commit.
+        // No other command changes labels meanwhile, so each change is part of an interrupted
+        // commit.
         let names = self.lock_unchecked();
         self.check_not_overtaken()?;
         let _names = names?;

@@ -306,7 +306,7 @@ impl DatasetWriter {
             if let Some(fault) = pieces.iter().find_map(|piece| piece.fault) {
                 return Err(striped.explain(&fault));
             }
-            // Nothing else would tell that the parity is wrong.
+            // Parity has no checksum: it is right only if the data read back are.
             if let Some(wrong) = self.first_wrong(&pieces) {
                 pieces = self.read_again(column, wrong)?;
             }
@@ -445,7 +445,7 @@ impl Unsealed {
                 to: volume.share_path(&self.manifest.id, index),
             })
             .collect();
-        // After the shares, so that a reader that finds a copy also finds the data.
+        // The copies come after the shares, so that a reader that finds a copy also finds the data.
         renames.extend(volume.stage_copies(&self.manifest, &self.stage)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
         // After a kill from here on, the sweep removes the replaced files together with the

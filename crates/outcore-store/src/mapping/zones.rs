@@ -1,9 +1,9 @@
 //! Zones of a layout: stripes over the same drives, in rounds.
 //!
 //! Contract: a [`Zone`] finds the row of a stripe, or of a group's parity stripe, on its drive.
-//! With parity, a zone consists of blocks. In each, a drive has the parity stripes of some
-//! repetitions of the [`GroupPattern`], then its data of the same rounds. Without parity, a block
-//! is one round.
+//! With parity, a zone consists of blocks. In each block, a drive first has the parity stripes of
+//! some repetitions of the [`GroupPattern`], then its data of the same rounds. Without parity, a
+//! block is one round.
 //!
 //! Bounds: at most four zones per drive.
 

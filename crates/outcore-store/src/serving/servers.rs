@@ -7,7 +7,7 @@
 //! submitters. A sleeping thread is woken at most once per batch: by a condition variable while it
 //! has nothing in flight, otherwise by its queue's [`Waker`].
 //!
-//! Each drive has one server. Servers are assigned to the NUMA nodes of the drives by number of
+//! Each drive has one server. Each NUMA node gets servers in proportion to the number of its
 //! drives. If the machine has several nodes, a server whose drives are all in one node runs on that
 //! node's processors.
 //!
@@ -41,7 +41,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What ends a server's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// It checks its inbox before it waits.
+    /// It is not waiting, and checks its inbox before it does.
     Awake,
     /// It has nothing in flight.
     Idle,
@@ -171,7 +171,7 @@ impl Clients {
             let mailbox = lock(&self.mailboxes).get(&client).cloned();
             match mailbox {
                 Some(mailbox) => mailbox.put(returned.drain(from..)),
-                // The submitter is gone without its memory, after a failure.
+                // After a failure, a submitter can end without its memory.
                 None => returned.truncate(from),
             }
         }

@@ -348,8 +348,8 @@ fn no_drive_has_more_in_flight_than_its_slots_whoever_serves() {
 }
 
 /// One of several submitters: random reads and writes of its own places, which are interleaved with
-/// those of the others. It never waits for requests in flight; the result is compared with one
-/// request after another.
+/// those of the others. It never waits for requests in flight. The result must equal that of the
+/// same requests done one after another.
 fn check_stream(volume: &StripedVolume, (stream, streams): (u64, u64), seed: u64) {
     const PLACE: u64 = 8 * BLOCK;
     let pool = pool(PLACE as usize, 320);
