@@ -132,7 +132,8 @@ pub(crate) struct EdgeFiles {
     pub(crate) is_undirected: bool,
     /// Whether another header marks them as directed.
     pub(crate) is_mixed: bool,
-    /// Whether ids may be negative in the files, which read here as the largest ones.
+    /// Whether ids in the files may be negative. Negative ids are read here as numbers above all
+    /// others.
     pub(crate) is_signed: bool,
     /// Bytes read from files that were parsed.
     pub(crate) parsed_bytes: u64,

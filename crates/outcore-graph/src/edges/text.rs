@@ -110,8 +110,8 @@ impl<T: Item> Sequence for Lines<'_, T> {
     }
 }
 
-/// If the first fault of a file is within this many bytes from its start, the error reports it,
-/// whichever fault a thread meets first.
+/// If the first fault of a file is within this many bytes from its start, the error reports it, no
+/// matter which fault a thread finds first.
 const SEARCHED_BYTES: u64 = 64 << 20;
 
 /// The place of a line.

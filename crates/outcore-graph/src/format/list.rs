@@ -58,7 +58,7 @@ pub(crate) struct ListPacker {
     weights: Vec<u64>,
     open_from: usize,
     vertex: u32,
-    /// Neighbours of the vertex that are in blocks.
+    /// The number of neighbours of the current vertex that are already in blocks.
     placed: u64,
     /// Vertices whose degrees have been written.
     counted: u32,

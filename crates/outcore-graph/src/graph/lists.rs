@@ -180,8 +180,8 @@ impl<'g> ListReader<'g> {
         let part = part.unwrap_or(Part::Out);
         let index = self.graph.index(part);
         let longest = alone_max(self.graph.manifest.weights());
-        // For each: its block, its vertex, its place in the block's part of the list, and its index
-        // in the result.
+        // For each wanted place: its block, its vertex, its index in the block's part of the list,
+        // and its index in the result.
         let places = wanted
             .iter()
             .enumerate()

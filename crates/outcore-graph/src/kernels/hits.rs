@@ -13,9 +13,9 @@
 //!
 //! Source: Kleinberg, "Authoritative Sources in a Hyperlinked Environment" (JACM 46, 1999, section
 //! 3.1). Values are summed along edges as 64-bit integers, so the sums, and the bytes of the
-//! result, are the same for any order, threads and memory. Their unit is as small as the sum of all
-//! values allows. If parallel edges make a sum overflow, which is detected for any order, that half
-//! of the iteration is repeated with a larger unit.
+//! result, are the same for any order, threads and memory. The unit of these integers is as small
+//! as the sum of all values allows. If parallel edges make a sum overflow, which is detected for
+//! any order, that half of the iteration is repeated with a larger unit.
 //!
 //! Bounds: twenty-four bytes per vertex; two reads of the tiles per iteration, and at most six more
 //! in total if edges are parallel.
@@ -184,7 +184,7 @@ struct Iterated {
     iterations_max: u32,
 }
 
-/// The iterations so far, and a figure that they have found.
+/// The number of iterations so far, and a figure that they have updated.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Done {
     iterations: u32,

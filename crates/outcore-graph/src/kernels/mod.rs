@@ -13,8 +13,8 @@
 //!   bundle
 //! - [`bfs`](fn@bfs): about one pass per level with many vertices, otherwise the lists of the
 //!   frontier; 12 bytes
-//! - [`pagerank`](fn@pagerank), [`personalized_pagerank`]: one pass per iteration, and two before
-//!   them by weight; 20 bytes, or 24 by weight
+//! - [`pagerank`](fn@pagerank), [`personalized_pagerank`]: one pass per iteration; 20 bytes. By
+//!   weight: two passes more at the start; 24 bytes
 //! - [`core_numbers`]: one pass per round with many vertices, otherwise the lists of the removed
 //!   vertices; 16 bytes
 //! - [`shortest_paths`]: one pass per round with many vertices, otherwise the lists of the

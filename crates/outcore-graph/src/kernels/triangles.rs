@@ -134,13 +134,14 @@ struct Counted {
     met: Met,
 }
 
-/// Which lists have met which held lists. A run that continues may hold fewer lists at a time.
+/// Which lists have been compared with which held lists. A run that continues may hold fewer lists
+/// at a time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Met {
-    /// The lists before this vertex were held and have met all lists.
+    /// The lists before this vertex were held and have been compared with all lists.
     held_from: usize,
-    /// The lists from `held_from` to this vertex are held, and have met the lists of the vertices
-    /// before `passed`.
+    /// The lists from `held_from` to this vertex are held, and have been compared with the lists of
+    /// the vertices before `passed`.
     held_to: usize,
     passed: usize,
 }

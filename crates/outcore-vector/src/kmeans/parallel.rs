@@ -7,9 +7,9 @@
 //! to each sampled row, and k-means++ with these weights chooses the centroids.
 //!
 //! A pass samples an exact number of rows by Ohlsson's sequential Poisson sampling (Journal of
-//! Official Statistics 1998): it takes those with the least random number divided by their weight.
-//! A row's random number is a function of seed, round and row. So the start depends only on base
-//! and seed.
+//! Official Statistics 1998): it takes the rows with the least quotient of random number and
+//! weight. A row's random number is a function of seed, round and row. So the start depends only on
+//! base and seed.
 //!
 //! Bounds: [`ROUNDS`] + 1 reads of the base; in total, six times as many products per row as there
 //! are centroids. Memory is 20 bytes per number of the sampled rows, which are four times the

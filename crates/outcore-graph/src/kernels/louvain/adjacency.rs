@@ -3,7 +3,7 @@
 //! Contract: on the first level, neighbours come from the lists of a graph, which are read a run of
 //! vertices at a time. On later levels, they are the edges between communities. These are in memory
 //! if they fit. Otherwise, each memory-full of edges is summed and written to scratch; the engine
-//! sorts the result, which is read from scratch completely for each visit of vertices. Weights are
+//! sorts the result. Each visit of vertices then reads all of it from scratch. Weights are
 //! integers, multiples of one unit ([`Units`]), so sums are the same in any order. Undirected edges
 //! are stored at both ends.
 //!
@@ -279,7 +279,7 @@ pub(super) enum Adjacency<'g> {
 impl<'g> Adjacency<'g> {
     /// Calls `visit` with each of `vertices`, which ascend, and its neighbours. Without `draws`,
     /// the order is that of `vertices`. Otherwise, vertices whose edges are held together are
-    /// visited in a random order. Which are held together depends only on the edges.
+    /// visited in a random order. Only the edges determine which vertices these are.
     pub(super) fn each(
         &mut self,
         job: &Job,

@@ -164,7 +164,7 @@ struct At {
     /// Passes that have ended.
     passes: u32,
     levels: u32,
-    /// That of the last pass.
+    /// The modularity after the last pass.
     #[serde(with = "bits")]
     modularity: f64,
     is_last: bool,
@@ -407,7 +407,8 @@ impl Level {
         }
     }
 
-    /// The rounds before the first one: all vertices with edges are visited; others cannot move.
+    /// The state before the first round. It will visit all vertices with edges to others; the rest
+    /// cannot move.
     fn rounds<'w>(&self, waiting: &'w VertexSet, draws: Draws) -> Rounds<'w> {
         for vertex in 0..self.community.len() {
             match self.strengths[vertex] > self.inner[vertex] {

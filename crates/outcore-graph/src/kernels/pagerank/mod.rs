@@ -8,7 +8,7 @@
 //!
 //! Iterations end when the sum of all changes is below `tolerance` times the number of vertices, or
 //! below [`CHANGE_DEFAULT`] without a tolerance. Ranks sum to 1, so a bound per vertex would be
-//! meaningless for many vertices.
+//! meaningless for graphs with many vertices.
 //!
 //! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). Rank
 //! is summed along edges as 64-bit integers, in units of 2^-62 of all rank. Sums of integers are
@@ -17,7 +17,7 @@
 //! spread over edges.
 //!
 //! Bounds: twenty bytes per vertex, twenty-four by weight; one read of the tiles per iteration, and
-//! two before by weight.
+//! two more at the start by weight.
 
 mod spread;
 
