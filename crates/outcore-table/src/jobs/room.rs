@@ -1,5 +1,5 @@
-//! Divides the memory of a job on rows with long values: how many threads it is enough for, and how
-//! much memory is enough.
+//! Divides the memory of a job on rows with long values. Computes how many threads the memory is
+//! enough for, and how much memory would be enough.
 //!
 //! Contract: [`RowCosts`] lists the copies of the longest row that a job holds while it makes the
 //! row and while it takes it in order. [`Room::shapes`] divides the memory, including the engine's,

@@ -505,7 +505,8 @@ impl RowSource for RowsIn<'_> {
 }
 
 impl RowsIn<'_> {
-    /// Passes on the rows of a piece; those before the position `end` are repeated.
+    /// Passes on the rows of a piece. Rows before the position `end` are marked: the killed run
+    /// passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,
@@ -539,7 +540,7 @@ impl RowsIn<'_> {
 }
 
 /// Passes on rows of a piece. The first of them is row `at` among the rows made from the piece.
-/// Rows before the position `end` are repeated.
+/// Rows before the position `end` are marked: the killed run passed them on already.
 pub(super) fn take_made(
     rows: &RowBatch,
     at: u64,
@@ -561,9 +562,9 @@ pub(super) fn take_made(
     take(&halves[1], end, false)
 }
 
-/// Makes the rows of all pieces that this thread takes: of those that it had taken before the job
-/// was killed, and then of those in the queue. `make` gets the number of a piece, and the position
-/// at which the rows of the killed run end.
+/// Makes the rows of all pieces that this thread takes: first the pieces that it had taken before
+/// the job was killed, and then pieces from the queue. `make` gets the number of a piece, and the
+/// position at which the rows of the killed run end.
 pub(super) fn each_piece<'a>(
     input: &TableInput,
     queue: &PieceQueue,

@@ -359,7 +359,7 @@ fn append(
 }
 
 /// A column as its encoder described it. A footer does not say whether the minimum and the maximum
-/// are also written in the fields of old readers, which depends on the order of the values.
+/// are also written in the fields that old readers use. This depends on the order of the values.
 fn as_encoded(column: &ColumnChunkMetaData) -> ParquetResult<ColumnChunkMetaData> {
     let is_signed = column.column_descr().sort_order().is_signed();
     let Some(statistics) = column.statistics().cloned() else {

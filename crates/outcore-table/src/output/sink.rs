@@ -7,8 +7,8 @@
 //! A drive's error is returned by the next write, and by [`Sink::finish`], with drive, file and
 //! offset.
 //!
-//! A sink of a stream writes directly, in large pieces, and waits for the reader. If it is
-//! abandoned, it ends the stream in a way that readers reject, if the format has one.
+//! A sink of a stream writes directly, in large pieces, and waits for the reader. If the sink is
+//! abandoned, it ends the stream in a way that readers reject, if the format has such an end.
 //!
 //! Bounds: [`SINK_BYTES`] for a file, reserved when it is created; [`STREAM_BYTES`] for a stream.
 

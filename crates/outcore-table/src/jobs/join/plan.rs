@@ -214,8 +214,8 @@ impl Plan {
         tolerance.exceeded(&cast(left, data_type)?, &cast(right, data_type)?)
     }
 
-    /// Appends encoded rows of a table; the first row is at `position`. Rows that cannot have a
-    /// partner and are not written without one are left out.
+    /// Appends encoded rows of a table; the first row is at `position`. Leaves out rows that cannot
+    /// have a partner, unless the join also writes rows without a partner.
     ///
     /// # Errors
     /// As [`RowCodec::encode`]. Usage: a value that does not fit the type of the comparison.

@@ -117,7 +117,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
 }
 
 impl Window {
-    /// What determines the output, for the comparison with a killed run.
+    /// The options that determine the output, for the comparison with a killed run.
     fn said(&self) -> Vec<RowOption> {
         let names = |columns: &[KeyColumn]| {
             let names = columns.iter().map(KeyColumn::to_string);

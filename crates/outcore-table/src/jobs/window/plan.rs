@@ -12,8 +12,8 @@
 //! | the rest | the row in its codec's form |
 //! | 4 | `order_bytes`, little-endian |
 //!
-//! No encoded order is a prefix of another, so the position decides between rows that are equal in
-//! all columns, and the bytes after it decide nothing. [`Placed::of`] splits such a row.
+//! No encoded order is a prefix of another, so the position orders rows that are equal in all group
+//! and order columns, and the bytes after it do not matter. [`Placed::of`] splits such a row.
 
 use std::sync::Arc;
 

@@ -17,7 +17,8 @@ impl RowRank {
         dense_rank: 1,
     };
 
-    /// The place of the next row of the group; `is_equal` if it has the same order values.
+    /// The place of the next row of the group; `is_equal` if that row has the same order values as
+    /// this one.
     pub(super) fn next(self, is_equal: bool) -> Self {
         let number = self.number + 1;
         match is_equal {
