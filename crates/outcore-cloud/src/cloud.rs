@@ -99,7 +99,7 @@ impl Cloud {
     /// I/O: its threads cannot be started.
     pub(crate) fn handle(&self) -> Result<Handle> {
         if self.runtime.get().is_none() {
-            // Fails if another provider was chosen before; that one then serves.
+            // This fails if another provider was chosen before; that provider then serves.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let made = Builder::new_multi_thread()
                 .worker_threads(THREADS)

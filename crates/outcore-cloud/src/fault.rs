@@ -107,7 +107,7 @@ pub(crate) fn misconfigured(
         })
 }
 
-/// The error about an object that is no longer the one that was found.
+/// The error for an object that has changed since it was found.
 pub(crate) fn changed(operation: &str, path: &Path) -> Error {
     let cause = "the object changed while it was read: another version has its name now";
     Error::changed_input(operation, cause).path(path)

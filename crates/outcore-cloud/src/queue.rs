@@ -218,7 +218,8 @@ impl Flight {
     /// Reads the whole flight.
     async fn fetch(mut self, gets: Arc<Semaphore>) {
         let len_bytes = self.open.object.facts.size;
-        // The semaphore is never closed; without a permit the bound would only be exceeded.
+        // This fails only if the semaphore is closed, which never happens. The GET would then only
+        // exceed the bound.
         let _permit = gets.acquire_owned().await;
         let (mut tries, mut pause) = (0, PAUSE_MIN);
         let mut last_byte = Instant::now();

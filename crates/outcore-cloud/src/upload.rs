@@ -320,7 +320,7 @@ struct Told {
 }
 
 impl Told {
-    /// Reads a marker; nothing if it is not one of ours.
+    /// Parses a marker; `None` if outcore did not write it.
     fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(MARKER_TEXT)?;
         let value = |name: &str| {

@@ -7,9 +7,9 @@
 //! is positioned at it.
 //!
 //! Blocks are merged ahead in *lanes* of adjacent blocks. One thread merges all blocks of a lane,
-//! with one seek, and the next lane goes to another thread. A whole stream stays with its thread in
-//! two cases: records are so long that copying them costs more than merging, or memory is too small
-//! for lanes so long that seeks cost little.
+//! with one seek, and the next lane goes to another thread. In two cases, one thread merges a whole
+//! stream: if copying long records costs more than merging them, or if memory is too small for
+//! lanes that are long compared with a seek.
 //!
 //! The oldest blocks are evicted when there is no more room. Room grows up to the memory limit when
 //! evicted blocks are requested again, so a single read from front to end uses few pages.

@@ -596,7 +596,7 @@ mod tests {
             }
         }
 
-        /// With parity, too, every stripe has a place of its own, and each group survives the loss
+        /// With parity, every stripe also has a place of its own, and each group survives the loss
         /// of any drive. The length on each drive is what its stripes need.
         #[test]
         fn no_drive_has_two_stripes_of_a_group(

@@ -253,8 +253,8 @@ impl Sets {
         }
     }
 
-    /// Processes an edge of the bundle; returns the remaining edge between vertices below, if there
-    /// is one.
+    /// Processes an edge of the bundle; returns the remaining edge between vertices below the
+    /// bundle, if there is one.
     fn take(&mut self, [high, low]: Pair) -> Option<Pair> {
         let a = self.find((high - self.start) as usize);
         if low < self.start {

@@ -177,7 +177,7 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
 }
 
-/// The hubs between two iterations, from which the authorities follow.
+/// The hubs between two iterations; the authorities are computed from them.
 struct Iterated {
     hubs: Vec<f64>,
     done: Done,

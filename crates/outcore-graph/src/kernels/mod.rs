@@ -19,7 +19,8 @@
 //!   vertices; 16 bytes
 //! - [`shortest_paths`]: one pass per round with many vertices, otherwise the lists of the
 //!   frontier; 16 bytes
-//! - [`strong_components`]: the same; 24 bytes
+//! - [`strong_components`]: one pass per round with many vertices, otherwise the lists of the
+//!   frontier; 24 bytes
 //! - [`Sampler`]: the blocks of the sampled neighbours; 4 bytes
 //! - [`label_propagation`]: in each round, the lists of the visited vertices; 12 bytes
 //! - [`closeness`](fn@closeness): as `bfs`, for each 64 sources; 40 bytes

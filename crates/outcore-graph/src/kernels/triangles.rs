@@ -274,7 +274,7 @@ impl Pieces {
         &self.neighbours[piece.start..][..piece.neighbours_count as usize]
     }
 
-    /// Sorts parts by vertex. The parts of a list longer than a block, each of which ascends, are
+    /// Sorts parts by vertex. Each part of a list longer than a block ascends, so these parts are
     /// sorted by their first neighbours.
     fn sort(&mut self) {
         let neighbours = &self.neighbours;
@@ -347,7 +347,7 @@ impl Shorter {
         self.neighbours.get(*start..*end)
     }
 
-    /// Counts triangles by rank. One vertex of each is in `vertices`, one in `held`.
+    /// Counts triangles by rank. One vertex of each triangle is in `vertices`, another in `held`.
     fn count_in(
         &self,
         vertices: Range<usize>,

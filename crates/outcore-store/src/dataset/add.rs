@@ -85,7 +85,8 @@ impl DatasetVolume {
             // Other processes may have changed datasets in the meantime.
             grown.fill_new(self, watch)?;
             grown.remove_old_copies()?;
-            // The new label first: a reader that finds any of the others also finds this one.
+            // The new label is written first, so a reader that finds any other changed label also
+            // finds the new one.
             let new = self.drives.len();
             let labels = std::iter::once(new).chain(self.present());
             grown.write_labels(&labels.collect::<Vec<_>>())
@@ -109,7 +110,7 @@ impl DatasetVolume {
     fn fill_new(&self, before: &Self, watch: Watch<'_>) -> Result<()> {
         let index = before.drives.len();
         let (drive, dir) = (&self.drives[index], self.folder(index));
-        // Makes no directory above these: if one is missing, the drive is away.
+        // Makes no directory above these: if one is missing, the drive is not mounted.
         for path in [dir.clone(), dir.join(DATA), dir.join(DATASETS)] {
             if !path.exists() {
                 folder::make_dir(&path)?;

@@ -466,9 +466,9 @@ impl Tree {
         file.map(File::from).map_err(self.failed(name))
     }
 
-    /// Makes the links, once all files are written, and then sets the permissions and times of the
-    /// directories, the innermost first, because creating an entry changes the time of its
-    /// directory.
+    /// Makes the links, once all files are written. Then sets the permissions and times of the
+    /// directories, the innermost first. This comes last because creating an entry changes the time
+    /// of its directory.
     fn finish(&self, index: &Index) -> Result<()> {
         for entry in &index.entries {
             let EntryKind::Link { target } = &entry.kind else {

@@ -42,7 +42,7 @@ pub(super) struct Piece {
     /// Its length within the dataset.
     pub(super) len_bytes: u64,
     is_asked: bool,
-    /// Its bytes, if they were asked for; undefined after a fault.
+    /// Its bytes, if they were requested; undefined after a fault.
     pub(super) buf: Option<Buf>,
     pub(super) fault: Option<TransferFault>,
 }
@@ -176,7 +176,7 @@ impl GroupReader {
         self.reads.start()
     }
 
-    /// The next column, in the order in which they were asked for.
+    /// The next column, in the order of the requests.
     ///
     /// # Errors
     /// The queue itself failed.

@@ -147,7 +147,8 @@ fn newest(labels: &[Result<Label>]) -> Option<&Label> {
     readable.max_by_key(|label| label.changes)
 }
 
-/// Whether a sweep can do without the folder of a drive: the drive is lost, or not of the volume.
+/// Whether a sweep can do without the folder of a drive, because the drive is lost or does not
+/// belong to the volume.
 fn is_left_out(drives: &[VolumeDrive], drive: &VolumeDrive) -> bool {
     let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
     newest(&labels).is_some_and(|label| {
@@ -388,8 +389,8 @@ impl DatasetVolume {
         Ok(StagedLabels { dirs, renames })
     }
 
-    /// The bytes of a drive's label. A label that does not list its drive is that of a drive that
-    /// is about to join.
+    /// The bytes of a drive's label. If a label does not list its own drive, the drive is about to
+    /// join.
     pub(super) fn seal_label(&self, drive: &VolumeDrive) -> Result<Vec<u8>> {
         let label = Label {
             volume: self.id.clone(),

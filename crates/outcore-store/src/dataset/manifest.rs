@@ -79,8 +79,8 @@ impl Share {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// One more than the generation of the dataset that it replaced: the copy with the larger one
-    /// is newer.
+    /// One more than the generation of the dataset that it replaced. The copy with the larger
+    /// generation is newer.
     pub generation: u64,
     /// The dataset's name.
     pub name: String,

@@ -82,7 +82,7 @@ struct Part {
     places: Vec<u64>,
 }
 
-/// A checksum block of which a request needs a part.
+/// A checksum block that a request needs only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChecksumBlock {
     place: u64,

@@ -80,8 +80,8 @@ impl DatasetVolume {
         Ok(moved)
     }
 
-    /// Writes a dataset anew in the layout of new ones; returns its bytes of data. `None` if
-    /// another job has replaced or removed it.
+    /// Writes a dataset anew in the layout that new datasets get; returns its bytes of data. `None`
+    /// if another job has replaced or removed it.
     pub(super) fn move_dataset(
         &self,
         manifest: &Manifest,

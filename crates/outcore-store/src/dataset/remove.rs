@@ -1,11 +1,11 @@
 //! Removes a drive from a volume.
 //!
-//! Contract: first, the drive stops taking new data. Each dataset that uses it is written anew
-//! without it ([`super::rebalance`]), from its own bytes or, if the drive is missing, from those of
-//! the others. When no dataset uses it any more, one commit removes it from the labels of the other
-//! drives, and removes its own label. Then its folder is removed. The same call continues an
-//! interrupted removal; adding the drive again undoes it. A missing drive that is being removed
-//! does not prevent writes. If it comes back, outcore does not read from it.
+//! Contract: first, the drive stops taking new data. Each dataset that uses the drive is written
+//! anew without it ([`super::rebalance`]). The bytes come from the drive itself or, if it is
+//! missing, from the other drives. When no dataset uses the drive any more, one commit removes it
+//! from the labels of the other drives, and removes its own label. Then its folder is removed. The
+//! same call continues an interrupted removal; adding the drive again undoes it. A missing drive
+//! that is being removed does not prevent writes. If it comes back, outcore does not read from it.
 //!
 //! If a dataset without redundancy needs a missing drive, the removal fails. If the caller accepts
 //! the loss, such datasets are removed instead.

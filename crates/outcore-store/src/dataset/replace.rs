@@ -353,7 +353,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The share of a dataset without redundancy: nothing can be in it.
+    /// Records the share of a dataset without redundancy as lost. Fails if the caller does not give
+    /// it up.
     fn give_up(&mut self, manifest: &Manifest, share: &Path) -> Result<()> {
         let volume = self.volume;
         let drive = &volume.drives[self.index].name;

@@ -273,7 +273,7 @@ impl Rescue {
         }
     }
 
-    /// The error for a damaged range whose replacement bytes are damaged too.
+    /// The error for a damaged range whose computed bytes are also damaged.
     fn damaged_twice(&self, at_bytes: u64, len_bytes: usize) -> Error {
         let damage = Damage::at(&self.manifest, &self.striped, at_bytes, len_bytes);
         let cause = format!(

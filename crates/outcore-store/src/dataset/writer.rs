@@ -1,11 +1,11 @@
 //! Writes a dataset: a stream of bytes onto all drives, sealed when it is complete.
 //!
 //! Contract: a [`DatasetWriter`] takes the bytes in order, in buffers of its own pool
-//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), keeps a window of them in flight, and
-//! computes checksums on the way. [`DatasetWriter::seal`] writes the checksums, makes everything
-//! durable, records the commit, and renames shares and copies of the manifest into place. Once the
-//! record exists, the dataset exists, and the next sweep finishes the renames after a crash. A
-//! writer that is dropped leaves nothing.
+//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]). It keeps a window of buffers in flight,
+//! and computes checksums on the way. [`DatasetWriter::seal`] writes the checksums, makes
+//! everything durable, records the commit, and renames shares and copies of the manifest into
+//! place. Once the record exists, the dataset exists, and the next sweep finishes the renames after
+//! a crash. A writer that is dropped leaves nothing.
 //!
 //! With redundancy, the writer also adds up the parity of each group of stripes
 //! ([`super::parity`]) and writes it with the data.

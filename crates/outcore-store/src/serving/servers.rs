@@ -38,10 +38,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What ends a server's wait.
+/// How a server waits, which determines how it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// It is not waiting, and checks its inbox before it does.
+    /// It does not wait, and checks its inbox before the next wait.
     Awake,
     /// It has nothing in flight.
     Idle,
@@ -210,7 +210,7 @@ pub(super) struct Running {
     clients: Arc<Clients>,
 }
 
-/// What server threads serve.
+/// The drives that server threads serve, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
     pub(super) device: &'a Arc<dyn Device>,

@@ -508,9 +508,9 @@ fn what_a_drive_was_before_it_was_replaced_is_never_read() {
         let volume = open(&place);
         volume.remove("x").unwrap();
         volume.remove("gone").unwrap();
-        // Its generation is that of the old one.
+        // The new dataset has the generation of the old one.
         place.put(&volume, "x", &newer).unwrap();
-        // Elsewhere it is not taken for the result of the replacement.
+        // In another directory, the old drive does not count as the result of the replacement.
         let error = replace(&place, "d1", "pulled", false).unwrap_err();
         assert!(
             error.to_string().contains("from before a replacement"),

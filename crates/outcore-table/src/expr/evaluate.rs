@@ -133,7 +133,7 @@ impl<'b> Scope<'b> {
     }
 
     /// The arguments of a function. In a function of texts, a word after the first argument is
-    /// often a text without quotes; the error then says so.
+    /// often a text without quotes; the error then has that hint.
     fn arguments(self, function: Function, values: &[Expr]) -> Result<Vec<Value>> {
         let is_of_texts = function.entry().group == Group::Texts;
         let evaluated = values.iter().enumerate().map(|(place, value)| {

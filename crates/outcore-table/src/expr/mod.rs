@@ -115,8 +115,8 @@ impl Expr {
         )))
     }
 
-    /// Returns conditions that hold in every row for which the expression is true and that
-    /// row-group statistics can decide.
+    /// Returns conditions that row-group statistics can decide, and that hold in every row for
+    /// which the expression is true.
     pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Predicate> {
         prune::predicates(&self.0, schema)
     }

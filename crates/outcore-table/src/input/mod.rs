@@ -147,7 +147,7 @@ struct TableFile {
     hive: Vec<(String, Option<String>)>,
 }
 
-/// Where one file's values of a table column come from.
+/// The origin of one file's values for a table column.
 #[derive(Debug, Clone)]
 enum Origin {
     /// The column at this place among those that are read.

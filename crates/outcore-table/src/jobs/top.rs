@@ -1,5 +1,4 @@
-//! For a sort of which only the first rows are needed: filters its input, and ends its output after
-//! these rows.
+//! Limits a sort to its first rows: filters the input, and ends the output after these rows.
 //!
 //! Contract: the filter never drops one of the first rows. Each reading thread keeps as many of the
 //! least keys so far as rows are wanted, and drops a row whose key comes after all of these. If n

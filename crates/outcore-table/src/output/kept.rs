@@ -203,7 +203,7 @@ impl TableOutput {
     }
 
     /// The number of whole sections that are durably in the file of a job with a journal, with the
-    /// state of those since the last call. `None` if there is nothing new.
+    /// state of the sections since the last call. `None` if there is nothing new.
     ///
     /// # Errors
     /// The drive's error; a request to stop.

@@ -199,7 +199,7 @@ fn exponent_of(value: f64) -> i32 {
     (value.to_bits() >> FRACTION_BITS) as i32 - EXPONENT_BIAS
 }
 
-/// The unit of weights of which the largest is `largest`.
+/// The unit for weights of at most `largest`.
 fn unit_of(largest: f64) -> f64 {
     let exponent = exponent_of(largest) - UNIT_BITS;
     f64::from_bits(((exponent + EXPONENT_BIAS) as u64) << FRACTION_BITS)

@@ -249,9 +249,9 @@ impl RowPart for MarkPart<'_> {
 }
 
 impl MarkSink<'_> {
-    /// Corrects keys whose rows are in several parts, each of which marked a row: only the first
-    /// mark is right. Without further order columns there is nothing to do, because rows of equal
-    /// keys stay together.
+    /// Corrects the marks for keys whose rows are in several parts. Each part marked a row, but
+    /// only the first mark is right. Without further order columns there is nothing to do, because
+    /// rows of equal keys stay together.
     fn join_edges(self) -> Result<()> {
         let mut edges = self
             .edges

@@ -12,8 +12,8 @@
 //! - sum, mean of floats: 8 bytes, a varint
 //! - min, max, first, last: the length as a varint, and the value in arrow-row's form; zero bytes
 //!   mean no value yet
-//! - arg_min, arg_max: the same, but before the value comes the compared value in the same form,
-//!   with a 4-byte length
+//! - arg_min, arg_max: as for min, but before the value comes the compared value, in the same form
+//!   and with a 4-byte length
 //! - quantile: the number of values, a varint
 
 use std::sync::Arc;
