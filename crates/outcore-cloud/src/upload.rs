@@ -14,7 +14,7 @@
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
 //!
 //! N.B. a kill between the first request of an upload and the request for its marker leaves an
-//! upload that no marker names. A rule of the bucket that aborts old uploads removes it.
+//! upload that no marker names. A bucket rule that aborts old uploads removes such an upload.
 //!
 //! Bounds: [`ROOM_BYTES`] of parts in flight, or one longer part, within the memory that the caller
 //! allows.
@@ -56,7 +56,7 @@ const WRITE: &str = "write object";
 const LOOK: &str = "look for uploads";
 const ABORT: &str = "abort upload";
 
-/// A part that the store has, or that failed.
+/// The number of a part, and the result of sending it.
 type Sent = (usize, std::result::Result<PartId, object_store::Error>);
 
 /// Shared bytes of a buffer.

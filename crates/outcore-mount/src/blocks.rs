@@ -415,7 +415,7 @@ fn merge_blocks(
     let mut reader = match view.reader(reader_bytes) {
         Ok(reader) => reader,
         Err(error) => {
-            // The thread that waits for the start reports it.
+            // The thread that waits for the start reports the error.
             let _ = started.send(Err(error));
             return;
         }

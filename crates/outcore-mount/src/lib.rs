@@ -129,7 +129,7 @@ pub fn serve(
     done
 }
 
-/// A guardian process. It ends when this is dropped, after it has checked the mount.
+/// A guardian process. When this value is dropped, the process checks the mount and ends.
 struct Guardian(Child);
 
 impl Drop for Guardian {

@@ -89,9 +89,9 @@ pub struct Accepted {
 /// A submitter's measurements of one drive, over finished transfers.
 #[derive(Debug, Clone, Default)]
 pub struct DriveMeter {
-    /// From submission of a request to the start of the transfer of each of its pieces.
+    /// Times from the submission of a request to the start of each transfer of its pieces.
     pub stack: Latencies,
-    /// From the start of a transfer to its end.
+    /// Times from the start of a transfer to its end.
     pub device: Latencies,
     /// Pieces of requests, before merging.
     pub pieces: u64,

@@ -180,7 +180,8 @@ impl StripeMap {
                 .min()
                 .unwrap_or(0);
             if rounds == 0 {
-                // A drive has less than a round left: one round with the remaining stripes.
+                // If a drive has less than a round left, the zone is one round with the remaining
+                // stripes.
                 for (count, left) in counts.iter_mut().zip(&left) {
                     *count = u64::from(*count).min(*left) as u32;
                 }

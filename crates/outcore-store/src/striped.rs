@@ -215,8 +215,8 @@ impl StripedVolume {
         Submitter::new(Arc::clone(&self.0))
     }
 
-    /// Access with as many slots as usual, but of its own. For a thread that waits for this
-    /// submitter while another submitter of the thread holds slots.
+    /// Access with slots of its own, as many as usual. For a thread that waits for this submitter
+    /// while another submitter of the thread holds slots.
     ///
     /// # Errors
     /// The queue cannot be made.

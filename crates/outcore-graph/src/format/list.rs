@@ -123,7 +123,7 @@ impl ListPacker {
         Ok(())
     }
 
-    /// Writes a part of a list that is longer than a block as a block of its own.
+    /// If a list is longer than a block, writes a part of the list as a block of its own.
     #[cold]
     fn place_alone(&mut self, files: &mut dyn ListFiles) -> Result<()> {
         self.end_block(files)?;

@@ -142,9 +142,9 @@ struct Searches<'g> {
     frontiers: Frontiers<'g>,
     /// The searches that have reached each vertex.
     seen: Vec<u64>,
-    /// The searches that reached it at the current level.
+    /// The searches that reached each vertex at the current level.
     newest: Vec<u64>,
-    /// The searches that reach it at the next level, and some that reached it before.
+    /// The searches that reach each vertex at the next level, and some that reached it before.
     next: Vec<AtomicU64>,
 }
 

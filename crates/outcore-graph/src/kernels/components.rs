@@ -105,7 +105,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     Ok(labels)
 }
 
-/// A union of vertices between two stretches of the pass.
+/// The state of the union-find between two stretches of the pass.
 struct United {
     parents: Vec<AtomicU32>,
     read: Read,

@@ -231,7 +231,7 @@ struct Passes<'g> {
 }
 
 impl Passes<'_> {
-    /// The factor of the values before they are summed.
+    /// The factor by which values are multiplied before they are summed.
     fn unit(&self, values: impl Iterator<Item = f64>) -> f64 {
         let (mut largest, mut whole) = (0.0_f64, 0.0);
         for value in values {

@@ -3,8 +3,8 @@
 //! Contract: a kernel's state of each vertex is in memory, and is reserved before the kernel starts
 //! ([`State`]). Only [`crate::graph`] reads edges. Results are arrays with one entry per vertex,
 //! with the same bytes for any threads and memory. A kernel in passes keeps its state after a pass
-//! if the job keeps states ([`outcore::states::PassState`]). All that it needs is in that state, or
-//! follows from the graph and the options.
+//! if the job keeps states ([`outcore::states::PassState`]). That state, the graph and the options
+//! are all that a continued run needs.
 //!
 //! The reads of edges and the bytes of state per vertex of each kernel:
 //!

@@ -8,8 +8,8 @@
 //! each vertex's community, the same for any threads and memory.
 //!
 //! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007). The tie rule is that of Cordasco
-//! and Gargano (BASNA 2010): a vertex's own label comes first. Rounds are semi-synchronous, also as
-//! in their method: vertices of one class change at once, and those of the next class see the
+//! and Gargano (BASNA 2010): a vertex's own label comes first. As in that method, rounds are
+//! semi-synchronous: vertices of one class change at once, and vertices of the next class see the
 //! changes. Their classes are the colours of the graph. Here there are two random classes, drawn
 //! anew in each round, for each run of vertices whose lists are held together. Two neighbours that
 //! would swap labels for ever are in different classes in every second round on average, so they

@@ -362,7 +362,7 @@ fn closeness_is_that_of_a_search_from_each_source() {
         assert!(far.fold(0.0, f64::max) < 1e-12, "{name}");
     });
     assert!(checked >= 6, "{checked}");
-    // A few sources give approximate values, which improve with their number.
+    // A few sources give approximate values, which improve with the number of sources.
     let dir = tempfile::tempdir().unwrap();
     let job = job(64 << 20, 2);
     let options = ConvertOptions {

@@ -1,6 +1,7 @@
 //! Graphs with string ids: their contents, lookups by name, and rejected input.
 //!
-//! Contract: a graph of names is compared with the graph of the names' numbers in order.
+//! Contract: a graph of names is compared with a graph in which each name is replaced by its place
+//! in the order of names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Adds a drive to a volume.
 //!
 //! Contract: the new drive gets a folder with the copies of all manifests, and a label that does
-//! not list the drive yet. Then the labels of all drives list it, by one commit. The datasets stay
-//! where they are, and new ones use the drive. After an interruption at any step, the same call
-//! continues.
+//! not list the drive yet. Then one commit lists the new drive in the labels of all drives. The
+//! datasets stay where they are, and new ones use the drive. After an interruption at any step, the
+//! same call continues.
 //!
 //! Bounds: one manifest at a time.
 
@@ -142,7 +142,7 @@ impl DatasetVolume {
         folder::sync(&drive.dir)
     }
 
-    /// Removes the copies on the last drive of datasets that do not exist any more.
+    /// Removes from the last drive the copies for datasets that do not exist any more.
     fn remove_old_copies(&self) -> Result<()> {
         let index = self.drives.len() - 1;
         let before = self.without_drive(index);

@@ -262,8 +262,8 @@ impl DatasetVolume {
         ids
     }
 
-    /// Waits for the lock on names; while it is held, no other process adds or removes any, or
-    /// replaces a drive.
+    /// Waits for the lock on names. While this process holds the lock, no other process adds or
+    /// removes names, or replaces a drive.
     ///
     /// # Errors
     /// A drive was replaced after the volume was opened; I/O.

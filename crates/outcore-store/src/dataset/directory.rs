@@ -224,7 +224,7 @@ struct FileReader<'a> {
     large: Option<LargeFiles>,
 }
 
-/// Resources for large files, made at the first of them.
+/// Resources for large files, made at the first large file.
 struct LargeFiles {
     outside: Outside,
     pool: Pool,

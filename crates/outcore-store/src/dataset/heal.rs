@@ -68,7 +68,7 @@ impl DatasetVolume {
         };
         let groups = heal.striped.map().groups_in(manifest.full_bytes());
         let mut columns = ColumnQueue::new(0..groups);
-        // Repairs have memory of their own, so no write holds that of the reads.
+        // Repairs have memory of their own, so writes never hold the memory of the reads.
         while let Some((_, mut pieces)) =
             columns.read_next(&mut reads, |_| true, |_| true, || Ok(()))?
         {

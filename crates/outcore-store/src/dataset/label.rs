@@ -8,9 +8,9 @@
 //! another's place, and a drive that the drives file does not name. Labels appear together or not
 //! at all.
 //!
-//! All labels count the changes of the set of drives. The label with the highest count says which
-//! drives the volume has; the drives file may name more, which are left alone. A label with a lower
-//! count belongs to a drive whose part in the last change was interrupted.
+//! Each label has a count of the changes of the set of drives. The label with the highest count
+//! says which drives the volume has; the drives file may name more, which are left alone. A label
+//! with a lower count belongs to a drive whose part in the last change was interrupted.
 //!
 //! All labels count the replacements of each drive. A drive whose own count is lower than that in
 //! another label has the contents from before it was replaced, and counts as absent.

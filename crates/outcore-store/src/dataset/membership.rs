@@ -1,8 +1,8 @@
 //! The drives of a volume: which are present, which take new data, and how their set changes.
 //!
 //! Contract: a drive joins at the end of the list of drives, and can leave it from any position.
-//! All labels that are present change by one commit, and count the change. A drive that is to leave
-//! is first [`Standing::Leaving`]: new datasets do not use it. If it is missing, it is
+//! One commit changes all labels that are present, and increases their counts. A drive that is to
+//! leave is first [`Standing::Leaving`]: new datasets do not use it. If it is missing, it is
 //! [`Standing::Lost`]: outcore never reads from it again, even if it comes back, and can write to
 //! the other drives. The set does not change while a job is known to write. A command that opened
 //! the volume before a change and writes after it publishes nothing.

@@ -4,8 +4,8 @@
 //! version and the attributes of the directory itself. Then comes one line per file, symbolic link
 //! and directory below it; a directory comes before its contents. A line has kind, mode, time of
 //! the last change, length, name, and the target of a link. Names are relative, with `/` between
-//! parts and none of them `..`. The parent of a name is a directory of the same index and never a
-//! link, so unpacking stays inside its directory for any index. Any other index is corrupt.
+//! parts; no part is `..`. The parent of a name is a directory of the same index and never a link,
+//! so unpacking stays inside its directory for any index. Any other index is corrupt.
 //!
 //! Names and targets are bytes. In the index, and in output for people, a backslash, a control
 //! character and a byte that is not UTF-8 are written as `\xHH`, so that every entry is one line of

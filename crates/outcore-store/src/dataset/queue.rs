@@ -1,9 +1,9 @@
 //! Splits transfers of datasets into transfers of the drives, and assembles the results.
 //!
 //! Contract: a [`DatasetQueue`] passes requests for other files on unchanged. It splits a request
-//! for a dataset at stripe boundaries; adjacent pieces on a drive go there in one transfer. The
-//! request completes when all of its parts have. Each checksum block is verified as it arrives. If
-//! a request needs only a part of a checksum block, the whole block is read separately, and the
+//! for a dataset at stripe boundaries; adjacent pieces on a drive form one transfer. The request
+//! completes when all of its parts have completed. Each checksum block is verified as it arrives.
+//! If a request needs only a part of a checksum block, the whole block is read separately, and the
 //! part is copied. Checksums and parity of writes are recorded before the writes start.
 //!
 //! With redundancy, checksum blocks that are lost or damaged are computed from other drives

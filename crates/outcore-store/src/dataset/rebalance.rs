@@ -218,15 +218,15 @@ impl DatasetVolume {
     }
 }
 
-/// Bytes that are on drives with more than `best`.
+/// Bytes that exceed the drives' lengths in `best`.
 fn misplaced_bytes(lens_bytes: &[u64], best: &[u64]) -> u64 {
     let lens = lens_bytes.iter().zip(best);
     lens.map(|(len_bytes, best_bytes)| len_bytes.saturating_sub(*best_bytes))
         .sum()
 }
 
-/// Takes the room of a dataset that is written with these lengths, and gives back that of its old
-/// files.
+/// Subtracts from `free` the room of a dataset that is written with these lengths, and adds the
+/// room of its old files.
 fn take_room(free: &mut [u64], manifest: &Manifest, lens_bytes: &[u64]) {
     for ((free, len_bytes), share) in free.iter_mut().zip(lens_bytes).zip(&manifest.shares) {
         // A drive that takes no new data stays out of all layouts.

@@ -72,7 +72,8 @@ impl Rescue {
         })
     }
 
-    /// Replaces the checksum blocks of `bytes`, which begin at `at_bytes`, that differ from `sums`.
+    /// Replaces the checksum blocks in `bytes` that differ from `sums`; `bytes` begin at
+    /// `at_bytes`.
     ///
     /// # Errors
     /// A block cannot be computed, because a second drive of its group has lost bytes.

@@ -38,7 +38,7 @@ pub(super) struct ZoneParity {
 }
 
 impl Zone {
-    /// A zone of blocks of rounds that each repeat the pattern of `rounds` rounds.
+    /// A zone whose blocks each repeat the pattern of `rounds` rounds.
     fn with_parity(
         counts: Vec<u32>,
         turns: Vec<StripeTurn>,
@@ -67,7 +67,7 @@ impl Zone {
         }
     }
 
-    /// Rows of a drive at the start of each block that hold parity.
+    /// How many rows at the start of each block hold parity on a drive.
     fn parity_rows(&self, drive_index: usize) -> u64 {
         self.rows_per_block[drive_index]
             - self.rounds_per_block * u64::from(self.counts[drive_index])

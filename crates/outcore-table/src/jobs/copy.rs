@@ -326,8 +326,8 @@ pub(super) struct PassPlan<'a> {
 }
 
 impl<'a> PassPlan<'a> {
-    /// Plans an output with a schema and this many rows, if known; `name` is the job's name and its
-    /// phase's.
+    /// Plans an output with a schema and this many rows, if known; `name` is the name of the job
+    /// and of its phase.
     pub(super) fn of(
         job: &'a Job,
         name: &'static str,

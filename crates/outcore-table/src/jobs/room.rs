@@ -184,7 +184,7 @@ impl Room<'_> {
         ))
     }
 
-    /// Returns the least memory, in steps and above the job's, that is enough for one thread.
+    /// Returns the least memory that is enough for one thread; tries steps above the job's memory.
     pub(super) fn enough_bytes(&self) -> u64 {
         let whole_bytes = self.job.options.memory_bytes;
         let held_bytes = whole_bytes.saturating_sub(self.job.budget.free_bytes());

@@ -40,7 +40,8 @@ const LEN_ROWS: usize = 4096;
 const KEY_BYTES_MAX: usize = 256;
 /// Rows that the sample passes to the engine at once.
 const SHOWN_ROWS: usize = 32;
-/// A row's position is its place in its piece, plus the number of the piece above this many bits.
+/// The lowest bits of a row's position, this many, are its place in its piece; the bits above are
+/// the number of the piece.
 const PLACE_BITS: u32 = 40;
 /// The most memory that a reader gets beyond its least need; with only the least need, it decodes
 /// row by row.

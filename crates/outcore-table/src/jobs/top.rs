@@ -5,8 +5,8 @@
 //! rows come in random order and w are wanted, only about w ln(n / w) rows are sorted. If rows come
 //! in reverse order, all of them are sorted.
 //!
-//! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, no more
-//! rows are dropped, and the job becomes a full sort. I/O as for the sort of the remaining rows.
+//! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, the filter
+//! stops dropping rows, and the job becomes a full sort. I/O as for the sort of the remaining rows.
 
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -91,7 +91,7 @@ struct ListSearch<'s> {
     rows_min: u64,
 }
 
-/// A pass over lists, and its steps in words.
+/// A pass over lists, and a description of its steps.
 pub(super) struct ListScan<'s> {
     pub(super) scan: &'s Scan<'s>,
     pub(super) steps: &'s str,

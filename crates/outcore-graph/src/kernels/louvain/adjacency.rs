@@ -114,8 +114,8 @@ impl Units {
     }
 }
 
-/// An edge between two communities, stored at one of them: that one, the other, and 64 bits of
-/// weight.
+/// An edge between two communities, as stored at one of them: this community, the other one, and 64
+/// bits of weight.
 type CoarseEdge = u128;
 
 fn coarse(from: u32, to: u32, weight: u64) -> CoarseEdge {
@@ -178,7 +178,7 @@ pub(super) struct Draws(u64);
 impl Draws {
     pub(super) fn new(seed: u64, level: u32) -> Self {
         let mut draws = Draws(seed ^ u64::from(level) << 48);
-        // Moves seeds that differ in few bits far apart.
+        // Makes similar seeds give unrelated numbers.
         draws.0 = draws.next();
         draws
     }

@@ -417,8 +417,8 @@ impl TextFile {
     ) -> Result<TextReader> {
         let part = self.parts[part];
         let bytes = fetched.bytes(&part.range())?;
-        // JSON lines are checked one by one when they are parsed, and so are fields if bad ones are
-        // skipped.
+        // JSON lines are checked one by one when they are parsed. So are the fields of CSV if bad
+        // rows are skipped.
         if let Records::Csv { .. } = self.records
             && self.rules.on_bad == OnBadRow::Fail
             && let Err(error) = str::from_utf8(&bytes)

@@ -95,7 +95,7 @@ pub(super) fn mark(
     marked(kept).map_err(|error| Room::named(error, || Ok(room(&narrow.looked_through()?))))
 }
 
-/// The copies of the longest key that are held: as order and group columns, as a row, and as the
+/// The memory for all copies of the longest key: as order and group columns, as a row, and as the
 /// first and last key of a part.
 fn costs(narrow: &TableInput, codec: &RowCodec, group: &RowCodec) -> RowCosts {
     let key_of = |codec: &RowCodec| as_key(narrow.long_bytes_of(&codec.key_names()));

@@ -254,7 +254,7 @@ impl<'p> Worker<'p> {
         held_bytes + states_bytes + self.more_bytes >= TABLE_BYTES
     }
 
-    /// Whether, after enough rows, tables do not reduce the data.
+    /// Whether enough rows have shown that tables do not reduce the data.
     fn looks_apart(&self) -> bool {
         let held = self.groups.len().max(self.values.len());
         self.seen >= PROBE_ROWS && self.seen < 2 * PROBE_ROWS && held * 2 > self.seen

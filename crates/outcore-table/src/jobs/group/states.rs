@@ -9,7 +9,7 @@
 //! - count: a varint
 //! - sum, mean of integers and decimals: the sum as a zigzag varint (32 bytes for 256 bits), the
 //!   number of values as a varint
-//! - sum, mean of floats: 8 bytes, a varint
+//! - sum, mean of floats: the sum in 8 bytes, the number of values as a varint
 //! - min, max, first, last: the length as a varint, and the value in arrow-row's form; zero bytes
 //!   mean no value yet
 //! - arg_min, arg_max: as for min, but before the value comes the compared value, in the same form

@@ -169,7 +169,7 @@ impl Plan {
         (before.saturating_add(behind) as u64).min(input.rows_count())
     }
 
-    /// The copies of the longest row of `input` that a job holds, if `reach` such rows are referred
+    /// The memory for all copies of the longest row of `input`, if `reach` such rows are referred
     /// to.
     pub(super) fn costs(&self, input: &TableInput, reach: u64) -> RowCosts {
         let long_bytes = input.need().long_bytes;

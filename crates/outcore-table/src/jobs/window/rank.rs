@@ -31,8 +31,8 @@ impl RowRank {
         }
     }
 
-    /// The index of the group's first row, if this is the place of row `row`; `None` if it comes
-    /// before row 0.
+    /// The index of the group's first row, if this is the place of row `row`; `None` if that first
+    /// row comes before row 0.
     pub(super) fn first_row(self, row: usize) -> Option<usize> {
         row.checked_sub(usize::try_from(self.number - 1).ok()?)
     }
