@@ -1,7 +1,7 @@
 //! Files become objects: in parts, completed last, so that an object is whole or absent.
 //!
-//! Contract: [`upload`] sends a short file in one request. A longer one goes in parts, several at a
-//! time; the object appears when the store has all of them and the last request completes it. A
+//! Contract: [`upload`] sends a short file in one request. A longer file goes in parts, several at
+//! a time; the object appears when the store has all parts and the last request completes it. A
 //! failed or stopped upload is aborted, and the store frees the parts. While parts are sent, a
 //! small object next to the new one, with the suffix [`MARKER_SUFFIX`], records who uploads the new
 //! object, since when, and under which number. After a kill, [`unfinished`] finds such markers, and

@@ -3,8 +3,8 @@
 //! Contract: a [`DatasetDevice`] is the device below it plus a few files, under paths that the
 //! caller chooses.
 //! - A file for a sealed dataset ([`DatasetDevice::with_input`]) can be opened for reading. Every
-//!   checksum block that a read touches is verified; a damaged one fails the read with the drive,
-//!   the file there and the offset in it.
+//!   checksum block that a read touches is verified. If a block is damaged, the read fails with an
+//!   error that names the drive, the file there and the offset in it.
 //! - A file that is to become a dataset ([`DatasetDevice::with_output`]) is made inside a private
 //!   directory next to that path, as by a [`StagedOutput`](outcore_io::output::StagedOutput). The
 //!   rename to the path seals it. It is absent or complete, as with a

@@ -147,8 +147,8 @@ impl DatasetVolume {
             .collect()
     }
 
-    /// The lengths on each drive of a dataset that is written anew into this room; `None` if there
-    /// is too little.
+    /// The lengths that a dataset has on each drive if it is written anew into this room; `None` if
+    /// there is too little room.
     fn lens_in(&self, manifest: &Manifest, free: &[u64]) -> Option<Vec<u64>> {
         let shares = self.shares_in(free);
         let members = shares.iter().map(|share| StripeMember {

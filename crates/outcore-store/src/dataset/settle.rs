@@ -13,7 +13,8 @@ use super::DatasetVolume;
 use outcore_io::error::Result;
 
 impl DatasetVolume {
-    /// The volume as it is after the commits of killed commands on all drives except for `index`.
+    /// Finishes the commits of killed commands on all drives except for `index`; returns the volume
+    /// as it is then.
     ///
     /// # Errors
     /// A drive was replaced, joined or left after the volume was opened; I/O.

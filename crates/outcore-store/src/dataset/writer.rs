@@ -448,8 +448,8 @@ impl Unsealed {
         // The copies come after the shares, so that a reader that finds a copy also finds the data.
         renames.extend(volume.stage_copies(&self.manifest, &self.stage)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
-        // After a kill from here on, the sweep removes the replaced files together with the
-        // unfinished ones.
+        // After a kill from here on, the sweep removes the replaced files together with unfinished
+        // files.
         let removals = replaced.iter().flat_map(|id| {
             self.stage.iter().filter_map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);

@@ -4,7 +4,7 @@
 //! the answer comes from windows of [`WINDOW_NS`].
 //! - Servers are tried when the submitting thread has run for nearly all of two windows in a row,
 //!   so that the thread and not a drive is the bottleneck, and at least one core was idle in the
-//!   second.
+//!   second window.
 //! - They stay if requests then return clearly faster than in the window before. Otherwise the
 //!   submitter continues alone, and tries again at growing intervals.
 //! - Every decision is reviewed after [`KEEP_NS`], because loads change.

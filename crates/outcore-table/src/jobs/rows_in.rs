@@ -85,7 +85,7 @@ pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order, followed only by the row's position. Rows are grouped by
     /// the part of the key that this other codec encodes.
     Places { group: &'k RowCodec },
-    /// The columns of groups, followed by what orders the rows of a group.
+    /// The columns of groups, followed by bytes that order the rows of a group.
     Made { by: &'k dyn EncodeRows },
 }
 

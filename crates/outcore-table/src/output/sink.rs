@@ -260,8 +260,8 @@ impl FileSink {
         let landed = Arc::clone(&landed_count);
         let thread = threads::spawn("outcore-table-write", move || {
             let done = |buf: Buf| {
-                // This may be a part of a buffer. Dropping it frees the whole buffer, which is
-                // taken again.
+                // This may be a part of a buffer. Dropping it frees the whole buffer, which is then
+                // used again.
                 drop(buf);
                 if let Some(buf) = pool.take() {
                     // The receiver may be gone already.

@@ -202,8 +202,8 @@ fn ranked(
 
 /// The ranks between two iterations.
 struct Ranking<F> {
-    /// The flow along each edge of a vertex, or along an edge of weight 1; the whole rank of a
-    /// vertex without edges.
+    /// For a vertex with edges, the flow along each edge, or along an edge of weight 1; for other
+    /// vertices, the whole rank.
     flows: Vec<F>,
     done: Done,
     iterations_max: u32,

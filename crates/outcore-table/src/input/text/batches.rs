@@ -56,7 +56,7 @@ pub(in crate::input) struct TextReader {
     at: usize,
     /// The columns whose values are parsed: all of them if bad rows are skipped.
     taken: SchemaRef,
-    /// The selected ones of the parsed columns, unless all are selected.
+    /// The selected columns among the parsed ones, unless all are selected.
     wanted: Option<Vec<usize>>,
     at_once: BatchRoom,
     rules: Rules,

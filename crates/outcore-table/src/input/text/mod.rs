@@ -246,7 +246,7 @@ impl TextFile {
                     .hint("sort, unique, shuffle, sample, head, tail and split read FASTQ"));
             }
         };
-        // With skipped rows, the number of rows is known only later.
+        // If rows may be skipped, the number of rows is known only later.
         let rows_max = match options.on_bad {
             OnBadRow::Fail => options.rows_max.unwrap_or(u64::MAX),
             OnBadRow::Skip | OnBadRow::Null => u64::MAX,

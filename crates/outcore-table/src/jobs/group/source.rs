@@ -13,7 +13,7 @@
 //!
 //! **Determinism.** Only the rows of the piece determine when a table is emptied, not memory or
 //! threads. So sums of floats are the same for any number of threads; they do depend on row groups.
-//! For the same reason, a run that continues a killed one makes the same rows from each piece.
+//! For the same reason, a run that continues a killed run makes the same rows from each piece.
 //!
 //! Bounds: a reader, a batch and [`TABLE_BYTES`] per thread.
 

@@ -383,7 +383,7 @@ impl States {
     }
 }
 
-/// Whether a value replaces the current one, or is the first.
+/// Whether a value replaces the current value, or is the first value.
 fn is_picked(kind: AggregateKind, held: &[u8], found: &[u8]) -> bool {
     held.is_empty()
         || match kind {
