@@ -113,7 +113,7 @@ pub(crate) fn changed(operation: &str, path: &Path) -> Error {
     Error::changed_input(operation, cause).path(path)
 }
 
-/// The error about credentials that are not given.
+/// The error for missing credentials.
 pub(crate) fn no_credentials(operation: &str, address: &Address) -> Error {
     Error::new(Kind::Io, operation, "no credentials are given")
         .path(address.path())

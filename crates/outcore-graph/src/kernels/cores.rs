@@ -50,7 +50,7 @@ struct Peeled {
     most: u32,
 }
 
-/// The numbers of a graph that is being peeled, for a state that is kept.
+/// The figures of a peeling in progress, as its kept state has them.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Peak {
     going_count: usize,

@@ -75,7 +75,7 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     (edges, (0..vertices).map(label).collect())
 }
 
-/// If vertices move in their numbers' order, and numbers ascend along a ring, long chains of
+/// If vertices move in the order of their numbers, and numbers ascend along a ring, long chains of
 /// communities form.
 #[test]
 fn communities_do_not_depend_on_the_numbering_of_the_vertices() {

@@ -132,7 +132,7 @@ pub(crate) fn pagerank(
     ranks
 }
 
-/// Core numbers: removes the vertex of the least degree, one after another.
+/// Core numbers: repeatedly removes a vertex of the least degree.
 pub(crate) fn cores(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     let lists = lists(vertices, edges, true);
     let mut degrees: Vec<usize> = lists.iter().map(Vec::len).collect();

@@ -48,7 +48,7 @@ pub(super) struct Rebuild<'a> {
 pub(super) struct Rebuilt {
     /// Bytes that this run computed.
     pub(super) bytes: u64,
-    /// The damage that had to be left in it.
+    /// The damage that remains in the share.
     pub(super) damages: Vec<Damage>,
 }
 

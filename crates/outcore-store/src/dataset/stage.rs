@@ -12,7 +12,7 @@ use outcore_io::error::Result;
 /// The directories. See the head of this file.
 pub(super) struct Stage {
     dirs: Vec<PrivateDir>,
-    /// The drives that they are on, in the same order.
+    /// The drives of the directories, in the same order.
     drives: Vec<usize>,
 }
 

@@ -288,7 +288,7 @@ pub(super) fn rewrite(
         replace: true,
         readers: readers_of(volume, manifest),
         attributes: manifest.attributes,
-        // Its files need other names than the old ones.
+        // The new files need other names than the old files.
         seed: bytes_checksum(manifest.id.as_bytes()),
     };
     let reader = volume.range_reader(manifest, 0, payload_bytes, budget)?;

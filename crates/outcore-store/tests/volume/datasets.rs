@@ -346,7 +346,7 @@ fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
     assert_eq!(open(renamed).unwrap().drive_name(), Some("e"));
     let folder = all[1].dir.join(FOLDER);
     fs::rename(&folder, place.path("away")).unwrap();
-    // A missing one is reported: see `metadata`.
+    // A missing drive is reported: see `metadata`.
     assert!(open(all.clone()).is_none());
     let one = vec![all[1].clone()];
     DatasetVolume::create(Arc::clone(device), one, 1 << 16, 99).unwrap();

@@ -427,7 +427,7 @@ fn a_drive_is_rebuilt_elsewhere_and_the_volume_can_be_written_again() {
             fs::create_dir(place.path("new")).unwrap();
             let replaced = replace(&place, drive, "new", false).unwrap();
             assert_eq!(replaced.damages, []);
-            // Again, as after a kill before the drives file is changed.
+            // The same call again, as after a kill before the drives file is changed.
             if loss == Some(Loss::Missing) {
                 let again = replace(&place, drive, "new", false).unwrap();
                 assert_eq!(again.rebuilt_bytes, 0);

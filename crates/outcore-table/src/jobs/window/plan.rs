@@ -153,7 +153,7 @@ impl Plan {
         [&self.by.columns[..], &self.order.columns].concat()
     }
 
-    /// How many rows before and after a row are referred to.
+    /// How many rows before and after a row the window functions refer to.
     pub(super) fn reach(&self) -> (usize, usize) {
         let functions = self.columns.iter().map(|column| &column.function);
         functions.fold((0, 0), |(before, behind), function| match function {
