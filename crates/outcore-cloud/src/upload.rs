@@ -41,7 +41,7 @@ use crate::get;
 
 /// The first line of a marker.
 const MARKER_TEXT: &str = "upload of outcore, version 1";
-/// Length of a part, unless there would be too many.
+/// Length of a part, unless there would be too many parts.
 const PART_BYTES: u64 = 8 << 20;
 /// Memory of the parts in flight, unless a single part is longer.
 const ROOM_BYTES: u64 = 8 * PART_BYTES;

@@ -442,8 +442,8 @@ pub fn get_dir(
     Ok(index.count_files())
 }
 
-/// A directory that is being unpacked. All access goes by its handle, because a user who can rename
-/// in the parent could put another directory in its place.
+/// A directory that is being unpacked. All access uses its handle, because a user who can rename in
+/// the parent could put another directory in its place.
 struct Tree {
     /// For messages.
     path: PathBuf,

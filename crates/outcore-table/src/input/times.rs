@@ -15,7 +15,7 @@ use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 
-/// Returns `schema`, the file's, with the units and zones of its writer; `None` if nothing changes.
+/// Returns the file's `schema` with the units and zones of its writer; `None` if nothing changes.
 pub(super) fn with_times(schema: &SchemaRef, file: &FileMetaData) -> Option<SchemaRef> {
     let pairs = file.key_value_metadata().into_iter().flatten();
     let mut stored = pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY);

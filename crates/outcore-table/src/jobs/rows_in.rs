@@ -40,8 +40,8 @@ const LEN_ROWS: usize = 4096;
 const KEY_BYTES_MAX: usize = 256;
 /// Rows that the sample passes to the engine at once.
 const SHOWN_ROWS: usize = 32;
-/// The lowest bits of a row's position, this many, are its place in its piece; the bits above are
-/// the number of the piece.
+/// This many low bits of a row's position are the row's place in its piece; the higher bits are the
+/// number of the piece.
 const PLACE_BITS: u32 = 40;
 /// The most memory that a reader gets beyond its least need; with only the least need, it decodes
 /// row by row.

@@ -93,8 +93,8 @@ pub(super) struct StreamSink {
     torn: &'static [u8],
 }
 
-/// The incomplete beginning of an Arrow message. Readers accept a stream that ends between two
-/// messages as complete.
+/// The incomplete beginning of an Arrow message. Readers accept a stream as complete if it ends
+/// between two messages.
 pub(super) const TORN_ARROW: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x10, 0x00];
 
 impl Sink {

@@ -72,8 +72,8 @@ impl Seeding<'_> {
         let (base, dimension) = (self.base, self.base.dimension);
         let drawn_rows = DRAWN_EACH * self.k;
         let most = (1 + ROUNDS as usize * drawn_rows) as u64;
-        // The rows are held as f64 and f32 while a pass compares with them, and as f64 where they
-        // are gathered.
+        // While a pass compares with the rows, they are in memory as f64 and f32, and once more as
+        // f64 where they were gathered.
         let held_bytes =
             Centroids::memory_bytes(most as usize, dimension) + most * 8 * dimension as u64;
         let _held = self.job.budget.reserve("drawn vectors", held_bytes)?;
