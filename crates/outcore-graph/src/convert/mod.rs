@@ -599,7 +599,7 @@ impl Conversion<'_> {
         }
     }
 
-    /// The plan of the files, and the index of the first one with names.
+    /// The plan of the files, and the index of the first file with names.
     fn plans(&self, relabelled: Option<&Relabelled>) -> Result<(Vec<ShardPlan>, usize)> {
         let plan = |name: &str, len_bytes| ShardPlan {
             path: self.dir.join(name),
