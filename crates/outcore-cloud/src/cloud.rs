@@ -2,9 +2,10 @@
 //!
 //! Contract: a [`Cloud`] starts nothing before the first use of an object. Settings and credentials
 //! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
-//! `AZURE_*`). A request that a server refuses for the moment (5xx, 429), or whose connection is
-//! lost, is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The
-//! user's wish to stop ends each wait, except for one that completes or aborts an upload.
+//! `AZURE_*`). A request is repeated with growing pauses if the server rejects it for the moment
+//! (5xx, 429) or the connection is lost. There are at most [`RETRIES_MAX`] repetitions, within
+//! [`RETRY_MAX`]. The user's wish to stop ends each wait, except for one that completes or aborts
+//! an upload.
 //!
 //! Bounds: two threads; [`GETS_MAX`] GETs in flight.
 
@@ -98,7 +99,7 @@ impl Cloud {
     /// I/O: its threads cannot be started.
     pub(crate) fn handle(&self) -> Result<Handle> {
         if self.runtime.get().is_none() {
-            // Fails if another provider was chosen before; that one then serves.
+            // This fails if another provider was chosen before; that provider then serves.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let made = Builder::new_multi_thread()
                 .worker_threads(THREADS)
@@ -156,8 +157,7 @@ impl Cloud {
 
     /// The client of an object's place.
     ///
-    /// # Errors
-    /// Usage: settings that no client takes. I/O: no credentials.
+    /// # Errors Usage: settings that the client rejects. I/O: no credentials.
     pub(crate) fn store(&self, address: &Address) -> Result<Arc<Store>> {
         // Clients start tasks of the runtime.
         let handle = self.handle()?;
@@ -189,7 +189,7 @@ impl Cloud {
         })
     }
 
-    /// The facts of an object. The error for a missing object tells it from a missing bucket.
+    /// The facts of an object. The error tells whether the object or its bucket is missing.
     fn head(
         &self,
         store: &Store,

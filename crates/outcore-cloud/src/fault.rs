@@ -12,7 +12,7 @@ use outcore_io::{Error, Kind};
 use crate::address::{Address, Scheme};
 use crate::environment::Variables;
 
-/// Longest cause that is taken over from a store.
+/// Longest message of a store that becomes the cause of an error.
 const CAUSE_CHARS_MAX: usize = 300;
 
 /// The error of `operation` on the object of `address`.
@@ -47,7 +47,7 @@ pub(crate) fn explain(operation: &str, address: &Address, error: &StoreError) ->
 /// The error of a request that no other rule explains.
 fn failure(operation: &str, error: &StoreError) -> Error {
     let line = line_of(error);
-    // Each message begins with the client's account of its tries.
+    // Each message begins with the client's report of its attempts.
     let (account, cause) = line.split_once(" - ").unwrap_or(("", &line));
     let tries = account
         .split_once(", after ")
@@ -87,7 +87,7 @@ fn causes_of(error: &StoreError) -> Vec<String> {
     texts
 }
 
-/// The error of a client that cannot be made, since `variables` set it wrongly.
+/// The error for a client that cannot be made because `variables` contain wrong settings.
 pub(crate) fn misconfigured(
     operation: &str,
     address: &Address,
@@ -107,13 +107,13 @@ pub(crate) fn misconfigured(
         })
 }
 
-/// The error about an object that is no longer the one that was found.
+/// The error for an object that has changed since it was found.
 pub(crate) fn changed(operation: &str, path: &Path) -> Error {
     let cause = "the object changed while it was read: another version has its name now";
     Error::changed_input(operation, cause).path(path)
 }
 
-/// The error about credentials that are not given.
+/// The error for missing credentials.
 pub(crate) fn no_credentials(operation: &str, address: &Address) -> Error {
     Error::new(Kind::Io, operation, "no credentials are given")
         .path(address.path())

@@ -1,20 +1,20 @@
 //! Files become objects: in parts, completed last, so that an object is whole or absent.
 //!
-//! Contract: [`upload`] sends a short file in one request. A longer one goes in parts, several at a
-//! time; the object appears when the store has all of them and the last request completes it. A
+//! Contract: [`upload`] sends a short file in one request. A longer file goes in parts, several at
+//! a time; the object appears when the store has all parts and the last request completes it. A
 //! failed or stopped upload is aborted, and the store frees the parts. While parts are sent, a
-//! small object next to the new one, [`MARKER_SUFFIX`], says who uploads it, since when, and under
-//! which number. After a kill, [`unfinished`] finds such markers, and [`abort`] aborts the upload
-//! and removes the marker. Uploads without a marker belong to other programs, and stay. The upload
-//! of a job on this machine is in use while the job runs. An upload of another machine is in use
-//! while its marker is younger than [`SILENCE_MAX`]; an upload renews its marker every
-//! [`RENEW_EVERY`].
+//! small object next to the new one, with the suffix [`MARKER_SUFFIX`], records who uploads the new
+//! object, since when, and under which number. After a kill, [`unfinished`] finds such markers, and
+//! [`abort`] aborts the upload and removes the marker. Uploads without a marker belong to other
+//! programs, and stay. The upload of a job on this machine is in use while the job runs. An upload
+//! of another machine is in use while its marker is younger than [`SILENCE_MAX`]; an upload renews
+//! its marker every [`RENEW_EVERY`].
 //!
 //! The file is read through the device below. The client sends a checksum with each part, which the
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
 //!
 //! N.B. a kill between the first request of an upload and the request for its marker leaves an
-//! upload that no marker names. A rule of the bucket that aborts old uploads removes it.
+//! upload that no marker names. A bucket rule that aborts old uploads removes such an upload.
 //!
 //! Bounds: [`ROOM_BYTES`] of parts in flight, or one longer part, within the memory that the caller
 //! allows.
@@ -41,7 +41,7 @@ use crate::get;
 
 /// The first line of a marker.
 const MARKER_TEXT: &str = "upload of outcore, version 1";
-/// Length of a part, unless there would be too many.
+/// Length of a part, unless there would be too many parts.
 const PART_BYTES: u64 = 8 << 20;
 /// Memory of the parts in flight, unless a single part is longer.
 const ROOM_BYTES: u64 = 8 * PART_BYTES;
@@ -56,7 +56,7 @@ const WRITE: &str = "write object";
 const LOOK: &str = "look for uploads";
 const ABORT: &str = "abort upload";
 
-/// A part that the store has, or that failed.
+/// The number of a part, and the result of sending it.
 type Sent = (usize, std::result::Result<PartId, object_store::Error>);
 
 /// Shared bytes of a buffer.
@@ -86,7 +86,7 @@ pub(crate) fn upload(
         let part_bytes = part_bytes_of(len_bytes);
         let room_bytes = memory_bytes.min(ROOM_BYTES).max(part_bytes);
         let count = (room_bytes / part_bytes).min(len_bytes.div_ceil(part_bytes).max(1));
-        // With less memory than a part the pool fails.
+        // If the memory is smaller than a part, the pool fails.
         let budget = Budget::new(room_bytes.min(memory_bytes.max(PART_BYTES)));
         let (slot_bytes, count) = (part_bytes as usize, count as usize);
         let pool = Pool::new(&budget, "parts of the upload", slot_bytes, count)?;
@@ -168,7 +168,7 @@ impl Upload<'_> {
             done.map(|_| ()).map_err(|error| self.explain(&error))
         });
         if done.is_err() {
-            // The marker finds an upload that cannot be aborted.
+            // If the upload cannot be aborted, the marker stays, so that it can be found later.
             let aborted = self
                 .cloud
                 .wait_for_end(parts.abort_multipart(&self.location, &id))?;
@@ -176,7 +176,8 @@ impl Upload<'_> {
                 return done;
             }
         }
-        // A marker without an upload is only litter, and a store may forbid removing.
+        // Not an error: a marker without an upload does no harm, and a store may forbid its
+        // removal.
         let _ = marker.remove();
         done
     }
@@ -319,7 +320,7 @@ struct Told {
 }
 
 impl Told {
-    /// Reads a marker; nothing if it is not one of ours.
+    /// Parses a marker; `None` if outcore did not write it.
     fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(MARKER_TEXT)?;
         let value = |name: &str| {

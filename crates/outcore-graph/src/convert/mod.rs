@@ -271,8 +271,8 @@ fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fails for a directory with anything other than a graph, which would be replaced or mixed with
-/// the graph's files.
+/// Fails for a directory with anything other than a graph. Otherwise, its files would be replaced,
+/// or mixed with those of the graph.
 fn refuse_others(dir: &Path) -> Result<()> {
     let is_graph = FORM
         .read::<Manifest>(&dir.join(NAME), Owner::of(NAME))
@@ -343,7 +343,7 @@ fn read_all(
     Ok((edges, Some(found)))
 }
 
-/// Fails for negative ids, which are no names of vertices.
+/// Fails for negative ids, because a vertex cannot have such a name.
 fn check_signs(job: &Job, edges: &EdgeFiles) -> Result<()> {
     if !edges.is_signed {
         return Ok(());
@@ -413,7 +413,8 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
     vertices_of(largest, told)
 }
 
-/// The number of vertices, from the largest id and the number given before.
+/// The number of vertices: the one that the options or a header state, or else the one that the
+/// largest id requires.
 fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     let needed = largest.map_or(0, |largest| largest.saturating_add(1));
     let vertices = told.unwrap_or(needed);
@@ -598,7 +599,7 @@ impl Conversion<'_> {
         }
     }
 
-    /// The plan of the files, and the index of the first one with names.
+    /// The plan of the files, and the index of the first file with names.
     fn plans(&self, relabelled: Option<&Relabelled>) -> Result<(Vec<ShardPlan>, usize)> {
         let plan = |name: &str, len_bytes| ShardPlan {
             path: self.dir.join(name),

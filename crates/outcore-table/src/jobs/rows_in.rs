@@ -40,7 +40,8 @@ const LEN_ROWS: usize = 4096;
 const KEY_BYTES_MAX: usize = 256;
 /// Rows that the sample passes to the engine at once.
 const SHOWN_ROWS: usize = 32;
-/// A row's position is its place in its piece, plus the number of the piece above this many bits.
+/// This many low bits of a row's position are the row's place in its piece; the higher bits are the
+/// number of the piece.
 const PLACE_BITS: u32 = 40;
 /// The most memory that a reader gets beyond its least need; with only the least need, it decodes
 /// row by row.
@@ -84,7 +85,7 @@ pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order, followed only by the row's position. Rows are grouped by
     /// the part of the key that this other codec encodes.
     Places { group: &'k RowCodec },
-    /// The columns of groups, followed by what orders the rows of a group.
+    /// The columns of groups, followed by bytes that order the rows of a group.
     Made { by: &'k dyn EncodeRows },
 }
 
@@ -505,7 +506,8 @@ impl RowSource for RowsIn<'_> {
 }
 
 impl RowsIn<'_> {
-    /// Passes on the rows of a piece; those before the position `end` are repeated.
+    /// Passes on the rows of a piece. Rows before the position `end` are marked: the killed run
+    /// passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,
@@ -539,7 +541,7 @@ impl RowsIn<'_> {
 }
 
 /// Passes on rows of a piece. The first of them is row `at` among the rows made from the piece.
-/// Rows before the position `end` are repeated.
+/// Rows before the position `end` are marked: the killed run passed them on already.
 pub(super) fn take_made(
     rows: &RowBatch,
     at: u64,
@@ -561,9 +563,9 @@ pub(super) fn take_made(
     take(&halves[1], end, false)
 }
 
-/// Makes the rows of all pieces that this thread takes: of those that it had taken before the job
-/// was killed, and then of those in the queue. `make` gets the number of a piece, and the position
-/// at which the rows of the killed run end.
+/// Makes the rows of all pieces that this thread takes: first the pieces that it had taken before
+/// the job was killed, and then pieces from the queue. `make` gets the number of a piece, and the
+/// position at which the rows of the killed run end.
 pub(super) fn each_piece<'a>(
     input: &TableInput,
     queue: &PieceQueue,

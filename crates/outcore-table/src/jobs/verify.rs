@@ -178,8 +178,8 @@ impl Stretches {
     }
 }
 
-/// The copies of the longest row that are held: as bytes and as a key; and as the first and last
-/// key of the piece, and of the stretches of all threads.
+/// The memory for all copies of the longest row: as bytes, as a key, and as the first and last key
+/// of the piece and of the stretches of all threads.
 fn costs(input: &TableInput, codecs: &Codecs) -> RowCosts {
     let long_bytes = input.need().long_bytes;
     if long_bytes == 0 {

@@ -89,7 +89,7 @@ impl Near {
         }
     }
 
-    /// What determines the output, for the comparison with a killed run.
+    /// The options that determine the output, for the comparison with a killed run.
     fn said(&self) -> Vec<RowOption> {
         let keep = match self.keeps_last {
             true => "last",
@@ -300,8 +300,8 @@ impl RowSource for BandsIn<'_> {
 }
 
 impl BandsIn<'_> {
-    /// Passes on the bands of a piece, whose positions count them. Those before the position `end`
-    /// are repeated.
+    /// Passes on the bands of a piece; positions count the bands. Bands before the position `end`
+    /// are marked: the killed run passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,

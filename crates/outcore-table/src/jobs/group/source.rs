@@ -11,9 +11,9 @@
 //! The key of both is the group's key. So, in byte order, the states come first, in the order of
 //! the input, followed by each column's values in order.
 //!
-//! **Determinism.** When a table is emptied depends only on the rows of the piece, not on memory or
+//! **Determinism.** Only the rows of the piece determine when a table is emptied, not memory or
 //! threads. So sums of floats are the same for any number of threads; they do depend on row groups.
-//! For the same reason a run that continues another makes the same rows of each piece again.
+//! For the same reason, a run that continues a killed run makes the same rows from each piece.
 //!
 //! Bounds: a reader, a batch and [`TABLE_BYTES`] per thread.
 
@@ -254,7 +254,7 @@ impl<'p> Worker<'p> {
         held_bytes + states_bytes + self.more_bytes >= TABLE_BYTES
     }
 
-    /// Whether, after enough rows, tables do not reduce the data.
+    /// Whether enough rows have shown that tables do not reduce the data.
     fn looks_apart(&self) -> bool {
         let held = self.groups.len().max(self.values.len());
         self.seen >= PROBE_ROWS && self.seen < 2 * PROBE_ROWS && held * 2 > self.seen
@@ -355,8 +355,8 @@ impl RowSource for GroupSource<'_> {
 }
 
 impl GroupSource<'_> {
-    /// Passes on the states of the groups of a piece. States before the position `end` are
-    /// repeated.
+    /// Passes on the states of the groups of a piece. States before the position `end` are marked:
+    /// the killed run passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,
