@@ -2,12 +2,12 @@
 //!
 //! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
 //! dataset wherever a command takes the name of a data file. Each command asks [`Files`] once for
-//! the meaning of its names. [`FileNames::output`] is for outputs: a dataset is sealed when the command
-//! has succeeded, and absent otherwise. [`FileNames::copied`] is for inputs that the command reads
-//! without the engine. All other inputs are read in place; [`find`] finds them through [`Names`]. A
-//! dataset is never changed in place. Without a volume a dataset is an error, unless there is a
-//! file of that name. The first use of a dataset opens the volume. A signal stops a copy as it
-//! stops a command.
+//! the meaning of its names. [`FileNames::output`] is for outputs: a dataset is sealed when the
+//! command has succeeded, and absent otherwise. [`FileNames::copied`] is for inputs that the
+//! command reads without the engine. All other inputs are read in place; [`find`] finds them
+//! through [`Names`]. A dataset is never changed in place. Without a volume a dataset is an error,
+//! unless there is a file of that name. The first use of a dataset opens the volume. A signal stops
+//! a copy as it stops a command.
 //!
 //! Objects are also read in place. A result for an object is a file until the command has
 //! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]).

@@ -1,13 +1,13 @@
 //! Checkpoints of a job that can be resumed: by whom they are made, and what is recorded.
 //!
 //! Contract: when a checkpoint is due ([`super::pace`]), each thread ends its writes in flight and
-//! joins the meeting. The last one to join syncs the files, records the progress of all, and commits
-//! the journal; only then do the threads go on. During a distribution, the records are the blocks
-//! that each thread has distributed and its segments on scratch, and at its end the copies of the
-//! others ([`super::copies`]). Afterwards they are the ranges of the output, the checksums of the
-//! writes that have ended, and the edge blocks that are not full; or the parts of rows that their
-//! sink has written. The last record names the finished file ([`LastRecord::finish`]), just before
-//! it gets its name.
+//! joins the meeting. The last one to join syncs the files, records the progress of all, and
+//! commits the journal; only then do the threads go on. During a distribution, the records are the
+//! blocks that each thread has distributed and its segments on scratch, and at its end the copies
+//! of the others ([`super::copies`]). Afterwards they are the ranges of the output, the checksums
+//! of the writes that have ended, and the edge blocks that are not full; or the parts of rows that
+//! their sink has written. The last record names the finished file ([`LastRecord::finish`]), just
+//! before it gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
