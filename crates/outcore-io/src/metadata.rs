@@ -70,7 +70,8 @@ pub struct Form {
 pub struct Owner<'a> {
     /// The file's own name, or that of the thing it describes.
     pub name: &'a str,
-    /// What it is a part of; `None` if a reader cannot know this and compares it itself.
+    /// What it is a part of; `None` if a reader does not know the place in advance and compares it
+    /// itself.
     pub place: Option<&'a str>,
 }
 
@@ -252,7 +253,7 @@ impl Form {
         if tail == wanted.as_bytes() {
             return Ok(());
         }
-        // Files from before the checksums have none of the words that an envelope begins with.
+        // Files of versions without checksums have none of the words with which an envelope begins.
         match serde_json::from_slice::<Head>(bytes) {
             Ok(Head {
                 outcore: None,

@@ -101,7 +101,8 @@ pub struct StagedOutput {
     replace: bool,
     /// The directory that belongs to the set alone.
     set_dir: Option<SetDir>,
-    /// Declared after the private directories, which are inside them.
+    /// The private directories are declared earlier and so dropped first, because they are inside
+    /// these directories.
     made: MadeDirs,
 }
 
@@ -130,8 +131,8 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     })
 }
 
-/// The files that are removed when the set of `files` replaces the one that `list` describes now:
-/// unchanged files of the old set that are not among `files`.
+/// The files to remove when the set of `files` replaces the set that `list` describes: unchanged
+/// files of the old set that are not among `files`.
 pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     if !is_list(list) || !list.exists() {
         return Vec::new();
@@ -201,8 +202,8 @@ pub struct WrittenOutput {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, which are published together. `manifest` names the manifest of
-    /// the set, if it is one.
+    /// Stages the files of `plans`, which are published together. `manifest` names the manifest, if
+    /// the files are a set.
     pub fn stage(
         volume: &Volume,
         plans: Vec<ShardPlan>,
@@ -237,8 +238,8 @@ impl StagedOutput {
         Ok(output)
     }
 
-    /// Stages one file in `dir`, a private directory next to it. The unfinished file of a dead job
-    /// is there and keeps its contents.
+    /// Stages one file in `dir`, a private directory next to it. If a dead job has left the file
+    /// unfinished, it keeps its contents.
     ///
     /// # Errors
     /// As [`StagedOutput::stage`].
@@ -300,8 +301,9 @@ impl StagedOutput {
     /// The private directory next to the file that is, or will be, `path`.
     fn dir_beside(&mut self, volume: &Volume, path: &Path) -> Result<usize> {
         let device = volume.device();
-        // Another set may contain the same shards, with another directory first and its manifest
-        // there. Manifests of other kinds give their files names that no other set has.
+        // The name of the set is needed because another set may contain the same shards, with its
+        // manifest in another directory. Manifests of other kinds give their files names that no
+        // other set has.
         let manifest = self.manifest.clone();
         let set = manifest.as_deref().filter(|list| is_list(list));
         let set = set.and_then(Path::file_name);
@@ -446,8 +448,8 @@ impl StagedOutput {
         Ok(std::mem::take(&mut self.dirs))
     }
 
-    /// Publishes outputs at once, none of which is a set. Each file is truncated to its own length
-    /// of data. A file of another volume is closed by that volume.
+    /// Publishes several outputs, none of them a set, at once. Each file is truncated to its own
+    /// length of data. A file of another volume is closed by that volume.
     ///
     /// # Errors
     /// The errors of [`StagedOutput::publish`]; either all outputs appear or none.
@@ -470,7 +472,7 @@ impl StagedOutput {
         all.map_or(Ok(()), |all| all.publish_set(volume, None))
     }
 
-    /// Whether it is a set with a list.
+    /// Whether the output is a set with a list.
     pub fn is_set(&self) -> bool {
         self.manifest.is_some()
     }
@@ -601,7 +603,7 @@ impl StagedOutput {
         let folders: HashSet<PathBuf> = folders.collect();
         if let Some(SetDir { path: root, .. }) = &self.set_dir {
             for folder in folders {
-                // Only folders of the old set, and only if they are empty.
+                // Removes only folders of the old set, and only if they are empty.
                 let above = folder.ancestors().take_while(|dir| dir != root);
                 let _ = above
                     .map(std::fs::remove_dir)

@@ -10,7 +10,8 @@
 //!   requests wait in that drive's lane, in order.
 //! - Reads and writes do not wait for each other unless they overlap, because drives serve both at
 //!   once.
-//! - Drives that a volume meets after a port was made share the slots of its first lane.
+//! - Drives that a volume first uses after a port was made share the slots of the port's first
+//!   lane.
 //! - Every completion is counted for its drive.
 //! - Failed and short writes become errors that name drive, file and offset.
 
@@ -33,7 +34,7 @@ use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
 use crate::units;
 
-/// Reads, and also writes, in flight on one drive from one port.
+/// Largest number of reads in flight on one drive from one port; writes have the same limit.
 pub const LANE_DEPTH: usize = 32;
 /// Longest wait of a port before its owner checks for cancellation again.
 pub const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -311,7 +312,7 @@ pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option
     }
     match error.kind() {
         Kind::NoSpace => error.hint("free some space there, or name a place with more room"),
-        // For a size limit, the error has a hint already.
+        // If the error is about a size limit, it already has a hint.
         _ if fault.errno == Errno::FBIG.raw_os_error() => error,
         _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
     }
@@ -399,7 +400,7 @@ impl Port {
         self.start(file.drive_index);
     }
 
-    /// Adds lanes for drives that the volume has met since.
+    /// Adds lanes for drives that the volume has begun to use since the last call.
     #[cold]
     fn add_lanes(&mut self) {
         let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
@@ -433,7 +434,7 @@ impl Port {
             for index in 0..self.lanes.len() {
                 self.start(index);
             }
-            // Starts them now rather than at the next call.
+            // Starts the transfers here rather than at the next call.
             self.queue.complete(None, &mut self.done)?;
         }
         Ok(())

@@ -2,8 +2,9 @@
 //!
 //! Contract: each scratch drive has one private file per *band* (see [`crate::drive::private_dir`])
 //! that grows like a log. Data that are read at about the same time belong in one band. After the
-//! last write ([`Scratch::seal`]), a log is removed as soon as all of it has been read, while
-//! others are still needed. Removing all logs at the end would take a tenth of the time of a sort.
+//! last write ([`Scratch::seal`]), a log is removed as soon as all of it has been read, even while
+//! other logs are still needed. Removing all logs at the end would take a tenth of the time of a
+//! sort.
 //!
 //! [`Scratch::allocate`] returns the next extent on the drive that has received the least for its
 //! weight, starting at a seeded drive. It skips drives that are full or whose lane of the calling
@@ -288,7 +289,7 @@ impl Scratch {
         self.is_vouched.store(true, Ordering::Release);
     }
 
-    /// From now on logs stay until the end, even if all of them has been read.
+    /// From now on logs stay until the end, even after they have been read completely.
     pub fn hold_logs(&self) {
         self.is_held.store(true, Ordering::Release);
     }

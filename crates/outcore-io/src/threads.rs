@@ -3,7 +3,7 @@
 //! Contract: [`spawn`] and [`spawn_scoped`] start a thread with a name that tools show. If the
 //! system refuses (a limit on processes, no memory for its stack), the error names the thread and
 //! the number of threads, and says what to try next. Nothing panics. A caller that can work with
-//! fewer threads continues without it.
+//! fewer threads continues without that thread.
 
 use std::io;
 use std::panic::resume_unwind;

@@ -8,7 +8,7 @@
 //! as many reads in flight as the pool has buffers.
 //!
 //! A write can go *behind* if its caller only needs the buffer back ([`Transfers::write_behind`],
-//! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as it is on the drive, and
+//! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as the data are on the drive, and
 //! [`Transfers::buffer`] waits for the next free one. A short read is not an error here. The caller
 //! compares [`Arrival::len_bytes`] with the length that it wants, because only the caller can say
 //! which input became shorter.

@@ -60,17 +60,18 @@ pub struct JobOptions {
     /// no journal.
     pub verify_output: bool,
     /// The hash with which the totals of the items are summed for the summary, as they are written
-    /// or, in a shuffle, as they are read. Sorts and shuffles of records and lines follow it,
-    /// unless they keep a journal or read the output back. A sort takes the hash of its format.
+    /// or, in a shuffle, as they are read. Sorts and shuffles of records and lines compute these
+    /// totals, unless they keep a journal or read the output back. A sort takes the hash of its
+    /// format.
     pub sums_items: Option<ItemHash>,
 }
 
 /// The hash of an item in a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemHash {
-    /// That of all lines and records but gensort's.
+    /// The hash of all lines, and of all records except for gensort's.
     Usual,
-    /// That of gensort's records, as sortbenchmark.org's valsort sums them.
+    /// The hash of gensort's records, as sortbenchmark.org's valsort sums it.
     Gensort,
 }
 
@@ -212,7 +213,7 @@ pub struct Progress {
     pub read_bytes: u64,
     /// Bytes written to drives so far.
     pub written_bytes: u64,
-    /// The drive that the others wait for, if one has recently been slower than they.
+    /// The drive that the others wait for, if one has recently been slower than those.
     pub slowest_drive: Option<String>,
 }
 
@@ -447,7 +448,7 @@ impl ComputeCosts {
     };
 }
 
-/// How much a job has to do, and with which resources.
+/// The work of a job, and its resources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSize {
     /// Bytes of all input data.
@@ -515,7 +516,8 @@ impl Job {
         }
     }
 
-    /// Restores `state` from what a killed run of this job kept; returns whether it kept anything.
+    /// Restores `state` from what a killed run of this job kept; returns whether that run kept
+    /// anything.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] for a damaged state; the device's error; a request to stop.
@@ -550,8 +552,8 @@ impl Job {
         }
     }
 
-    /// Its layout, with these `inputs` and `outputs`, or those of its options if there are none or
-    /// they are unknown. Scratch is on the named drives, or next to the output.
+    /// Its layout with these `inputs` and `outputs`. Empty `inputs` and unknown `outputs` are taken
+    /// from its options. Scratch is on the named drives, or next to the output.
     pub fn layout(&self, inputs: &[InputPlace], outputs: &OutputPlaces) -> Layout {
         let outputs = self.known_outputs(outputs);
         let own = match outputs {
@@ -597,7 +599,7 @@ impl Job {
     /// directory.
     pub fn input_place(&self, path: &Path, bytes: u64) -> InputPlace {
         let real = real_dir(path);
-        // Otherwise it is a name of the device.
+        // A path that does not exist on the system is a name on the device.
         let dir = real.as_deref().unwrap_or(path);
         InputPlace {
             file_system: self.device.file_system(dir).unwrap_or_default(),

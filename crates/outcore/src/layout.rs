@@ -4,8 +4,8 @@
 //! Contract: a [`Layout`] is a value without I/O of its own. [`Layout::time`] adds up the bytes of
 //! a phase on each drive and divides them by the rates of that drive. Reads and writes of a drive
 //! overlap. While a drive moves bytes, it also serves their requests, up to its number of requests
-//! per second. The slowest drive determines the time, and so does a limit that several drives
-//! share. Directories on one physical drive are one drive.
+//! per second. The slowest drive, or the slowest limit that several drives share, determines the
+//! time. Directories on one physical drive are one drive.
 //!
 //! Model: PALID (SPAA 2025, section 2) counts the I/O of D equal drives. Here each drive counts
 //! with its own bytes and rates, because a file is on one drive.
@@ -22,7 +22,7 @@ use outcore_io::output::parent_of;
 use outcore_io::port::ScratchDrive;
 use outcore_io::units;
 
-/// A drive counts as slow as the slowest drive if its time is at least this share of that drive's.
+/// Drives count as equally slow if they need at least this share of the slowest drive's time.
 const ALIKE: f64 = 0.95;
 
 /// A part of the inputs, on one drive.
@@ -287,8 +287,8 @@ impl Layout {
         all / self.drives.len() as f64
     }
 
-    /// This layout with the output spread over the drives for scratch, if the job can write it
-    /// there and it is elsewhere.
+    /// This layout with the output spread over the drives for scratch. `None` if the job cannot
+    /// write the output there, or if the output is already there.
     pub fn with_spread_output(&self) -> Option<Self> {
         let spread = self.drives.iter().filter(|drive| drive.scratch > 0.0);
         let is_spread = |drive: &DriveShare| (drive.output - drive.scratch).abs() < 1e-6;

@@ -2,12 +2,12 @@
 //!
 //! Contract: [`KeptPasses::begin`] looks for a dead run with the same output before the first pass.
 //! Its directory is next to the output, under a number that follows from the output's name, and its
-//! lock admits one run at a time. It rejects another job, names the difference, and removes
-//! nothing. From then on the job keeps its state ([`crate::states`]). The result is written to a
-//! file below the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which
-//! file that is, and gives it the output's name; the directory is removed last. A run that finds
-//! that very file at the output's name repeats the passes after the last state, and its result is
-//! dropped.
+//! lock admits one run at a time. If the dead run belongs to another job, `begin` fails, names the
+//! difference, and removes nothing. From then on the job keeps its state ([`crate::states`]). The
+//! result is written to a file below the private directory ([`KeptPasses::result`]).
+//! [`KeptPasses::publish`] records which file that is, and gives it the output's name; the
+//! directory is removed last. A run that finds that very file at the output's name repeats the
+//! passes after the last state, and its result is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct JobOption {
 struct Found {
     identity: Identity,
     last: Option<StateRecord>,
-    /// The state before, in the other file.
+    /// The previous state, in the other file.
     previous: Option<StateRecord>,
     finished: Option<Finished>,
     end: JournalEnd,

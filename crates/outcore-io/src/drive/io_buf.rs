@@ -1,9 +1,9 @@
 //! The memory of one transfer: one buffer, or pieces of borrowed buffers that are adjacent on the
 //! drive.
 //!
-//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. In pieces it
-//! is one vectored transfer, however many requests were merged into it. Backends see it as slices
-//! that start at any byte. Only memory devices copy.
+//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. A buffer in
+//! pieces is one vectored transfer, however many requests were merged into it. Backends see it as
+//! slices that start at any byte. Only memory devices copy.
 
 use std::io::{IoSlice, IoSliceMut};
 

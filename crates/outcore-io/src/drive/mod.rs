@@ -173,7 +173,8 @@ pub trait FileSystem: Send + Sync {
     }
     /// Takes over a private directory whose job can be resumed; `None` if there is nothing to
     /// resume at `path`. Fails with [`crate::Kind::Usage`] while another job holds it.
-    /// No default: if a wrapper of a device forgot this method, every such job would begin anew.
+    /// This method has no default implementation: if a wrapper of a device forgot it, every such
+    /// job would begin anew.
     fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>>;
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;

@@ -85,7 +85,7 @@ impl NewFile {
         })
     }
 
-    /// Writes what `fill` writes.
+    /// Makes the file with the bytes that `fill` writes.
     ///
     /// # Errors
     /// As [`NewFile::write`], and the errors of `fill`.

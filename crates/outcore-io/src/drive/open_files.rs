@@ -32,8 +32,8 @@ const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 /// discard). From this size on, a background thread closes it, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
-/// Up to this number, refused writes of a file do not switch it to worker threads. The same number
-/// of successful writes allows one more refused write.
+/// Worker threads serve the writes of a file once the kernel has refused more than this number.
+/// Each time that many writes succeed, one more refusal is allowed.
 const REFUSED_FREE: u32 = 64;
 const REFUSED_ONE_IN: u32 = 64;
 
@@ -48,7 +48,8 @@ pub(crate) struct OpenFile {
     /// Held during a write to a file in memory. The kernel lets one writer in at a time, and the
     /// other threads do other work instead of spinning.
     pub(crate) writing: Mutex<()>,
-    /// Whether the kernel may know already that a write takes no privileges away from the file.
+    /// Whether the kernel may already have checked that writes remove no privileges (setuid) of the
+    /// file.
     pub(super) is_settled: AtomicBool,
     /// Writes with RWF_NOWAIT that succeeded, and those that the kernel refused.
     nowait: AtomicU32,

@@ -553,7 +553,8 @@ mod tests {
                 let (waker, pipe) = (waker.clone(), &mut pipe);
                 scope.spawn(move || {
                     waker.wake();
-                    // If the waker fails, completing the read ends the wait.
+                    // If the waker does not end the wait, this write completes the read, which ends
+                    // it.
                     if has_returned.recv_timeout(Duration::from_secs(10)).is_err() {
                         pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
                     }

@@ -1,8 +1,8 @@
 //! The process that owns something which other processes and machines can see.
 //!
 //! Contract: an [`Owner`] names a process of one boot of one machine. Whether it still runs is
-//! known on that machine only ([`Owner::is_alive`]). The time of its start is part of it, because
-//! numbers of processes are used again.
+//! known on that machine only ([`Owner::is_alive`]). An owner includes the start time of its
+//! process, because the system reuses process numbers.
 
 /// A process of one boot of one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -41,7 +41,7 @@ impl FileKey {
 /// Kind, length, identity and times of the file or directory at this path.
 ///
 /// # Errors
-/// There is nothing, or it cannot be examined.
+/// Nothing has this path, or it cannot be examined.
 pub fn facts(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::metadata(path)
 }
@@ -75,7 +75,7 @@ pub fn len_or_zero(path: &Path) -> u64 {
 /// The absolute path without links.
 ///
 /// # Errors
-/// There is nothing at the path, or it cannot be examined.
+/// Nothing has this path, or it cannot be examined.
 pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
@@ -88,8 +88,7 @@ pub fn entries(dir: impl AsRef<Path>) -> io::Result<ReadDir> {
     fs::read_dir(dir)
 }
 
-/// A text in which the system reports about itself, below `/proc` or `/sys`; `None` if the text
-/// cannot be read.
+/// The text of a file of the system below `/proc` or `/sys`; `None` if the file cannot be read.
 pub fn system_text(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok()
 }

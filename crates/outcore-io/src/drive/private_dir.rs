@@ -96,12 +96,12 @@ pub struct PrivateDir {
     path: PathBuf,
     owner: Owner,
     is_kept: AtomicBool,
-    /// Descriptors for its removal, which opens directories in it: the process may have no other
-    /// left.
+    /// Descriptors reserved for the removal, which opens directories: the process may have no
+    /// others left.
     spare: Vec<OwnedFd>,
 }
 
-/// What makes the directory ours.
+/// The proof that the directory is ours.
 #[derive(Debug)]
 enum Owner {
     /// The held lock, and the directory.
@@ -132,7 +132,7 @@ pub(crate) fn is_inside(path: &Path) -> bool {
 
 /// A number that no other process, and no other call, gets.
 fn random_number() -> u64 {
-    // The system's random numbers are its keys.
+    // The hasher's keys come from the system's random numbers.
     RandomState::new().hash_one(std::process::id())
 }
 
@@ -323,7 +323,7 @@ impl PrivateDir {
         Ok(())
     }
 
-    /// Undoes [`PrivateDir::keep_for`]: the data are elsewhere.
+    /// Undoes [`PrivateDir::keep_for`] once the data are stored elsewhere.
     pub fn release(&self) {
         self.is_kept.store(false, Ordering::Release);
     }
@@ -338,9 +338,10 @@ impl PrivateDir {
         !matches!(self.owner, Owner::Names(_))
     }
 
-    /// Records that `renames` will be done whatever happens next. Each goes out of one of `dirs` to
-    /// the directory above it, or, for a file to be removed, from there into one of `dirs`. Without
-    /// `replace`, none of the new names may exist; with it, existing files may be overwritten.
+    /// Records that `renames` will be done whatever happens next. Each rename moves a file from one
+    /// of `dirs` to the directory above. A file to be removed is moved from there into one of
+    /// `dirs`. Without `replace`, none of the new names may exist; with it, existing files may be
+    /// overwritten.
     pub fn commit(dirs: &[PrivateDir], renames: &[Rename], replace: bool) -> Result<()> {
         let mut all_held = Vec::with_capacity(dirs.len());
         for dir in dirs {
@@ -413,7 +414,7 @@ impl Kept {
         })
     }
 
-    /// Whether one of the two is certainly gone.
+    /// Whether the file or its marker is certainly gone.
     fn is_gone(&self) -> bool {
         let path_of = |bytes| Path::new(OsStr::from_bytes(bytes));
         let (file, marker) = (path_of(&self.file), path_of(&self.marker));
@@ -443,7 +444,7 @@ fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => {
                 error.hint("outcore makes directories there for outputs and scratch: name a place where you may make directories")
             }
-            // The cause says what to do.
+            // The cause of the error already tells the user what to do.
             _ => error,
         }
     }

@@ -13,8 +13,8 @@
 //!
 //! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times. The best value of each
 //! figure counts, because other work on the machine only makes drives look slower. Results of a
-//! busy machine are kept for an hour. If a job took another time than its plan predicted, its
-//! caller drops the results ([`RatesCache::forget`]).
+//! busy machine are kept for an hour. If a job took a very different time from the one that its
+//! plan predicted, the caller drops the results ([`RatesCache::forget`]).
 //!
 //! The cache is one small file. If the file is damaged, or cannot be read or written, nothing is
 //! remembered; that is never an error.
@@ -57,7 +57,7 @@ const FILE_BYTES: u64 = 128 << 20;
 const FAR_OFF: f64 = 2.0;
 const JUDGED_SECONDS_MIN: f64 = 2.0;
 
-/// Floats as their bits: the text of a float need not be read as the same float.
+/// Floats stored as their bits, because the text of a float may be read back as another float.
 pub mod bits {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -216,14 +216,14 @@ impl SpeedSource for DriveRates {
     }
 }
 
-/// The speeds of all drives that a job may meet. By default all are [`DriveRates::ASSUMED`].
+/// The speeds of all drives that a job may use. By default all are [`DriveRates::ASSUMED`].
 #[derive(Clone)]
 pub struct Speeds {
     source: Arc<dyn SpeedSource>,
 }
 
 impl Speeds {
-    /// The speeds that `source` gives.
+    /// The speeds that `source` reports.
     pub fn new(source: impl SpeedSource + 'static) -> Self {
         Speeds {
             source: Arc::new(source),

@@ -3,9 +3,9 @@
 //!
 //! Contract: [`SteadyDevice`] wraps any device. When a file is opened for reading, it remembers the
 //! file system, inode number, length, and times of the last write and change. If a later open of
-//! the same name finds another or changed file, it fails with [`Error::changed_input`]. A job that
-//! opens its inputs several times therefore never mixes two of them. The caller registers files
-//! that it examined before the job began with [`SteadyDevice::expect`].
+//! the same name finds another file or a changed one, it fails with [`Error::changed_input`]. A job
+//! that opens an input several times therefore never mixes two versions of it. The caller registers
+//! files that it examined before the job began with [`SteadyDevice::expect`].
 //!
 //! Files without known times of change are not compared: datasets, which are sealed, and files of
 //! devices in memory. Files that the job itself writes may change:
@@ -13,7 +13,7 @@
 //! - files in a directory where it finishes the work of a killed job
 //! - all files in private directories
 //!
-//! Readers compare files behind a descriptor that stays open ([`crate::port::Volume`]).
+//! Readers of a file whose descriptor stays open check it themselves ([`crate::port::Volume`]).
 //!
 //! Bounds: some hundred bytes per name.
 

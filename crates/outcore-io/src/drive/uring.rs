@@ -111,7 +111,7 @@ const ALARM: u64 = u64::MAX;
 /// The kernel's `RWF_NOWAIT`.
 const NO_WAIT: i32 = 8;
 
-/// A transfer of one piece of memory, registered as number `kept` or not.
+/// A transfer of one piece of memory. `kept` is the number of its registered memory, if it has one.
 fn plain(
     fd: Fd,
     op: Op,
@@ -431,7 +431,8 @@ impl UringQueue {
             let Some(flight) = &self.slab[index as usize] else {
                 continue;
             };
-            // No code here cancels: the kernel had no worker thread for it, and could create none.
+            // No code here cancels requests, so the kernel had no free worker thread and could
+            // create none.
             let mut is_refused = answer == -Errno::CANCELED.raw_os_error();
             if flight.is_nowait && !is_refused {
                 is_refused = answer == -Errno::AGAIN.raw_os_error()
@@ -552,7 +553,8 @@ impl Queue for UringQueue {
         }
         let alarm = Arc::clone(self.alarm.as_ref()?);
         Some(Waker::new(move || {
-            // It fails only if it would overflow, and then the alarm is already set.
+            // The write fails only if the counter would overflow, and then the alarm is already
+            // set.
             let _ = rustix::io::write(&alarm, &1u64.to_ne_bytes());
         }))
     }

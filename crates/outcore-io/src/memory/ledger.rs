@@ -5,8 +5,8 @@
 //! [`Ledger::open`] reserves this sum from a [`Budget`] at once, or fails before any input is read,
 //! and returns a budget for the run. That budget knows the lines: a reservation draws from the line
 //! of its name and returns to it. Drawing from an unknown line, or more than a line has, is a
-//! defect of the plan. It is a panic in builds with debug assertions, and otherwise an error that
-//! names the line.
+//! defect of the plan. Such a defect is a panic in builds with debug assertions, and otherwise an
+//! error that names the line.
 //!
 //! Invariants: the run never holds more than the sum, and so never more than the budget. Opening
 //! the ledger determines whether a job fits; the job cannot run out of memory later.

@@ -1,7 +1,8 @@
 //! Directories that outcore makes and that are not tables: views, graphs and volumes.
 //!
-//! Contract: a directory is of a kind if the file that [`KINDS`] names begins as that kind's
-//! metadata do. Reads only that beginning, and the names in the directory.
+//! Contract: [`KINDS`] lists a file for each kind. A directory is of that kind if it contains the
+//! file, and the file begins like the kind's metadata. Reads only that beginning, and the names in
+//! the directory.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -66,7 +66,7 @@ pub struct ManifestShard {
 
 impl Manifest {
     /// Reads the manifest at `path`, which must have been written under that name. The paths of its
-    /// files are then complete.
+    /// files become absolute.
     ///
     /// # Errors
     /// Corrupt: damaged, or written under another name. Usage: another version. I/O.

@@ -31,8 +31,8 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// The set of the directory `dir`, or of the directory whose folder it is; `None` without a
-    /// list.
+    /// The set of the directory `dir` or, if `dir` is a folder of a set, of the directory above it;
+    /// `None` without a list.
     ///
     /// # Errors
     /// The list is damaged or cannot be read.
@@ -99,8 +99,8 @@ impl FileSet {
         unchanged.map(|shard| shard.path.as_path())
     }
 
-    /// Fails unless `found`, all files that a reader takes from the directory `below` and its
-    /// folders, are the set's files there.
+    /// Fails unless `found` are exactly the set's files below the directory `below`. `found` are
+    /// all files that a reader takes from that directory and its folders.
     ///
     /// # Errors
     /// Corrupt, with its name: a missing file, a replaced one, or an extra one.
@@ -138,7 +138,7 @@ impl FileSet {
         checked.map_err(|error| self.explained(error))
     }
 
-    /// The error of a set that does not match its list. If the set is only not in place yet, the
+    /// The error of a set that does not match its list. If the set is merely not in place yet, the
     /// error says what to do.
     fn explained(&self, error: Error) -> Error {
         check_published(&self.dir).err().unwrap_or(error)

@@ -460,7 +460,7 @@ impl Execution {
         }
     }
 
-    /// Whether a step sorts the items of the pass before it directly, without a file in between.
+    /// Whether a step can sort the items of the previous pass directly, without a file in between.
     fn sorts_made(&self, ending: &Step) -> bool {
         match (ending, &self.items) {
             (Step::Sort { options, .. }, Items::Records(records)) => {
@@ -549,8 +549,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Like `refine_files`, for steps that may make many items per position, for consumers that
-    /// need the number of items.
+    /// Like `refine_files`, but only if a step may make several items per position. Used by
+    /// consumers that need the number of items.
     pub(super) fn refine_many(&mut self) -> Result<()> {
         match &self.items {
             Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),

@@ -175,7 +175,7 @@ impl Step {
         }
     }
 
-    /// The step as taken with records of type `now`.
+    /// The step for records of type `now`.
     pub(super) fn of_records(self, now: &ItemType) -> Result<Step> {
         match &self {
             Step::Sort { by: Some(by), .. } | Step::Merge { by: Some(by), .. } => {
@@ -194,7 +194,7 @@ impl Step {
         }
     }
 
-    /// The step as taken with lines that end with `terminator`.
+    /// The step for lines that end with `terminator`.
     pub(super) fn of_lines(self, terminator: u8) -> Result<Step> {
         let whole = |unique, count| Step::SortLines {
             order: Arc::new(ByteOrder),

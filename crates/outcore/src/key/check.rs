@@ -10,7 +10,7 @@
 //! of sortbenchmark.org; for all others it is XXH3-64.
 //!
 //! N.B. the finalizer of splitmix64 is faster on records of 8 bytes. XXH3 still keeps up with the
-//! drives, and it is one definition for every size that other programs can compute
+//! drives. It is one definition for records of every size, and other programs can compute it
 //! (docs/decisions/0022).
 
 use std::cmp::Ordering;
@@ -149,7 +149,7 @@ pub struct Checker {
     order: Order,
     options: CheckOptions,
     is_gensort: bool,
-    /// Whether one word is not enough for every comparison.
+    /// Whether some comparisons need more than one word.
     is_deep: bool,
     report: CheckReport,
     first: Vec<u8>,
@@ -507,7 +507,8 @@ mod tests {
         })
     }
 
-    /// Records of `kinds` kinds, some of which have a byte of their own.
+    /// Records of `kinds` kinds; records of one kind are equal, except that a few differ in their
+    /// last byte.
     fn few_kinds(record_bytes: usize, count: usize, seed: u64, kinds: u64) -> Vec<u8> {
         let hash = |number: u64| XxHash3_64::oneshot_with_seed(seed, &number.to_le_bytes());
         let mut bytes = Vec::with_capacity(count * record_bytes);

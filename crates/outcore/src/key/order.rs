@@ -181,7 +181,7 @@ impl Order {
     }
 }
 
-/// By its definition, for code that orders items of all kinds; the methods above need no keys.
+/// The order as keys, for code that orders items of any kind; the methods above need no keys.
 impl SortKey for Order {
     fn append_key(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         let end = key.len() + self.key_bytes;

@@ -30,8 +30,8 @@ trait Items: Send {
     /// The end, including the framing, of the head of `run`, which begins at `at` in the loaded
     /// part.
     fn end(&self, loaded: &[u8], at: usize, run: usize) -> usize;
-    /// Whether the head `a` comes before `b`, by their words and the rest; may change the word of
-    /// the other one.
+    /// Whether the head `a` comes before `b`, by their words, then by the rest. May change the word
+    /// of the head that comes later.
     fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool;
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct InputRun {
     pub(crate) bytes: u32,
 }
 
-/// The copy of a segment in memory on scratch, with its checksum as for any segment there.
+/// The copy on scratch of a segment in memory. It has a checksum like any segment on scratch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScratchCopy {
     pub(crate) address: ScratchAddress,
@@ -131,7 +131,7 @@ pub(crate) struct Bucket<K = ()> {
     pub(crate) depth: usize,
     /// Whether all keys are equal.
     pub(crate) is_equal: bool,
-    /// If items are only counted: the bytes of the item, of which all items are copies.
+    /// If items are only counted: the bytes of one item; all items are copies of it.
     pub(crate) copies_of: Option<Box<[u8]>>,
     /// Data of this kind of job.
     pub(crate) kind: K,

@@ -430,8 +430,8 @@ impl Scatter {
         None
     }
 
-    /// Memory safety here depends on bucket numbers, so one vectorised pass checks them all, and
-    /// that each bucket has a buffer.
+    /// Memory safety here depends on bucket numbers. One vectorised pass checks that all of them
+    /// are valid and that each bucket has a buffer.
     fn check(&self, buckets: &[u16]) {
         assert_eq!(self.missing, 0, "every bucket has a buffer");
         let largest = buckets
@@ -493,7 +493,7 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
 #[inline(always)]
 fn store_line(to: &mut [u8], line: &Line) {
     assert!(to.len() == LINE_BYTES && to.as_ptr().cast::<Line>().is_aligned());
-    // SAFETY: it begins at a line boundary and has a line's length, and the borrow is exclusive.
+    // SAFETY: `to` begins at a line boundary and has a line's length, and the borrow is exclusive.
     unsafe { write_line(to.as_mut_ptr(), line) };
 }
 

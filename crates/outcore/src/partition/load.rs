@@ -151,7 +151,7 @@ impl Load {
             };
             segment.verify(partition, &area[offset..])?;
             if partition.checkpoints.is_some() {
-                // It is needed until its output is recorded.
+                // The segment is needed until its output is recorded.
                 continue;
             }
             let scratch = partition.scratch()?;

@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// Begins a phase, whose checkpoints may take another time than those before.
+    /// Begins a phase, whose checkpoints may take longer or shorter than earlier ones.
     pub(super) fn begin(&self) {
         *self.last() = (Instant::now(), Duration::ZERO);
     }
@@ -89,7 +89,7 @@ impl Pace {
         self.total_bytes
     }
 
-    /// How far the job is.
+    /// The progress of the job.
     pub(super) fn progress(&self) -> Progress {
         Progress {
             done_bytes: self

@@ -347,7 +347,7 @@ impl Reader for BucketReader<'_, '_> {
         Ok(next.map(|(segment, buf)| ReadSegment { segment, buf }))
     }
 
-    /// Its place on scratch is then free.
+    /// After this, its place on scratch is free.
     fn settle(&mut self, transfer: Transfer) -> Result<()> {
         let partition = self.partition;
         self.ahead.settle(transfer, |segment, transfer| {
@@ -368,7 +368,7 @@ impl Reader for BucketReader<'_, '_> {
     }
 
     fn advance_bytes(_: &ReadSegment) -> u64 {
-        // The input has been counted before.
+        // The first distribution has already counted the input.
         0
     }
 

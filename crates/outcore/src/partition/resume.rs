@@ -2,12 +2,12 @@
 //!
 //! Contract: [`Resuming::find`] looks for a dead job with the same output, before anything is
 //! opened. Its directory is next to the output, under a number that follows from the output's name.
-//! It holds the lock, so of two runs that resume one job the second fails. If the journal vouches
-//! for nothing, or the unfinished output is gone, what is left is removed and the job begins anew.
-//! [`Resuming::check`] rejects a job that is not the same. Only after this check, it reads the
-//! unfinished output back, so that bytes that have changed are written again; and a job whose
-//! scratch is gone begins anew. [`Resuming::finished`] answers for a job that had put its output in
-//! place: the file with that name must be the one that its journal names.
+//! A run locks that directory, so of two runs that resume one job the second fails. If the journal
+//! vouches for nothing, or the unfinished output is gone, the leftovers are removed and the job
+//! begins anew. [`Resuming::check`] rejects a job that is not the same. Only after this check does
+//! it read the unfinished output back, so that bytes that have changed are written again. A job
+//! whose scratch is gone begins anew. [`Resuming::finished`] handles a job that had put its output
+//! in place: the file with that name must be the one that its journal names.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use outcore_io::{Error, Result, journal, units};
 /// The line of a job's ledger for the unfinished output that is read back.
 const OUTPUT_LINE: &str = "unfinished output to check";
 
-/// The directory of a dead job's output, and what its journal says.
+/// The directory of a dead job's output, and the content of its journal.
 pub(crate) struct Found {
     dir: PrivateDir,
     restored: Restored,
@@ -96,8 +96,8 @@ pub fn is_kept(output: &Path) -> bool {
     file_behind(RESUME, output).is_ok_and(|output| is_marked(&dir_of(&output)))
 }
 
-/// Whether a dead job had finished the file that is at `output`, and left its journal. Whether the
-/// job was the same is another question.
+/// Whether a dead job had finished the file that is at `output`, and left its journal. This does
+/// not check whether the job was the same.
 ///
 /// # Errors
 /// Usage: the job is running. The system's error; a damaged journal.
@@ -188,7 +188,8 @@ impl Resuming {
         Ok(Some(resuming))
     }
 
-    /// The rest of a dead job whose journal in `dir` has this content; `None` if nothing is of use.
+    /// The rest of a dead job whose journal in `dir` has this content; `None` if nothing of it can
+    /// be used.
     ///
     /// # Errors
     /// Usage: other places for scratch. The system's error.
@@ -270,8 +271,8 @@ impl Resuming {
     }
 
     /// The output of a dead job, if `identity` describes that job and its output is in place.
-    /// Nothing is left to do then, and everything else that it left is removed. After another job,
-    /// the new one begins anew and may have to `replace` that output.
+    /// Nothing is left to do then, and everything else that it left is removed. If the dead job was
+    /// another one, the new job begins anew, and needs `replace` if that output exists.
     ///
     /// # Errors
     /// Usage: the output exists. The system's error.

@@ -411,7 +411,7 @@ impl<'a, K> TaskWorker<'a, K> {
 
     /// The place of a bucket's output: as planned, or after the output of the buckets before it,
     /// for which it waits. `bytes` returns the length of the output. It is called when the task is
-    /// next, with the last item kept before, so that it can omit an equal item here.
+    /// next, and receives the last item kept before this bucket, so that it can omit an equal item.
     pub(crate) fn place(
         &self,
         loaded: &Loaded<K>,

@@ -586,8 +586,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Size of an area in multiples of a piece. A streaming piece needs room behind its results, to
-/// which it copies what it flushes.
+/// Size of an area in multiples of a piece. A streaming piece needs room after its results, to
+/// which it copies the bytes that it flushes.
 pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
     1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
 }

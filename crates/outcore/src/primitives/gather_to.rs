@@ -268,7 +268,8 @@ impl Found<'_> {
         };
         let positions = pairs.iter().map(|pair| halves(pair).1);
         let plan = GatherPlan::new(self.parts, self.element_bytes, positions).map_err(|error| {
-            // Reports its place among all requested positions, not among these.
+            // The error reports the position's place among all requested positions, not among these
+            // pairs.
             let last = pairs
                 .iter()
                 .map(halves)

@@ -318,7 +318,7 @@ fn cut(sources: &[OpenSource], count: u64, lanes: Lanes) -> Vec<Segment> {
         let mut parts = [0; SOURCES_MAX];
         let mut drive_index = None;
         for (place, source) in parts.iter_mut().zip(sources) {
-            // Of the parts that begin here, only the last one has elements.
+            // If several parts begin here, only the last one has elements.
             let after = source
                 .parts
                 .partition_point(|part| part.first_position <= pair[0]);

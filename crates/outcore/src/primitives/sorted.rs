@@ -164,7 +164,7 @@ impl Source for Made<'_> {
             .iter()
             .map(|source| source.element_bytes as u64)
             .sum();
-        // A byte of text becomes a part of an item, not a whole one.
+        // A position of text is one byte, from which only a part of an item is made.
         let sampled_bytes = match self.producer.yields() {
             Yield::Any if position_bytes > 0 => position_bytes,
             _ => position_bytes.max(item_bytes),

@@ -83,8 +83,8 @@ impl Measure {
     }
 }
 
-/// The error of a job that has room for the longest line. It gets the place of the line that was
-/// too long in `met`.
+/// `error`, from planning again with room for the longest line, with the place of that line. The
+/// place comes from `met`, the error about the line that was too long.
 pub(crate) fn located(error: Error, met: &Error) -> Error {
     let is_elsewhere = error.kind() != Kind::Memory || error.file_path().is_some();
     match (met.file_path(), met.offset_bytes()) {

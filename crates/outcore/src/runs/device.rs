@@ -80,7 +80,7 @@ impl MergeStream for ViewReader {
 }
 
 impl SortedView {
-    /// The facts about it that a [`MergeDevice`] needs.
+    /// The facts about the view that a [`MergeDevice`] needs.
     pub fn about(&self) -> RunsAbout {
         let runs = self.set.runs.iter().map(|run| RunLocation {
             path: run.file.path.to_path_buf(),

@@ -213,8 +213,8 @@ impl Level {
         (records.sum(), units * self.shape.unit_bytes as u64)
     }
 
-    /// Makes the runs durable and publishes them, together with a manifest that lists them after
-    /// the `known` ones and says what it `replaces`.
+    /// Makes the runs durable and publishes them, together with a manifest. The manifest lists them
+    /// after the `known` ones, and names the view that it `replaces`.
     pub(super) fn publish(
         self,
         dir: &Path,

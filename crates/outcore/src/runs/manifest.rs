@@ -7,8 +7,9 @@
 //! with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole view.
 //! Opening reads the manifest and the runs' indexes, and checks both; it reads no record.
 //!
-//! Runs that a manifest replaces are removed after the manifest is in place. It lists them, so that
-//! the next change of the view removes those that a killed job left ([`tidy`]).
+//! Runs that a manifest replaces are removed after the manifest is in place. The manifest lists
+//! these runs, so that the next change of the view removes the ones that a killed job left
+//! ([`tidy`]).
 //!
 //! Runs belong to a view's id and directory ([`ViewDir`]). Runs inside the directory move and are
 //! copied with it. Runs on other drives belong to the original, however often its directory is
@@ -183,7 +184,7 @@ fn text_of(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The bytes that [`text_of`] made this text of; `None` if it is invalid or too long.
+/// The bytes that [`text_of`] converted to this text; `None` if the text is invalid or too long.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
     bytes.filter(|bytes| bytes.len() <= FRONT_BYTES_MAX)

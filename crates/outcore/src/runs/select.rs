@@ -76,7 +76,7 @@ impl Pivot for PrefixPivot<'_> {
     }
 }
 
-/// A record and those before it.
+/// All records up to a record, which is included.
 struct RecordPivot<'a> {
     shape: &'a Shape,
     run: usize,
@@ -304,10 +304,10 @@ impl<'a> Selector<'a> {
         Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
-    /// For each of `keys` and each run, the place of the first record that is not before the key,
-    /// or, if equal keys count, comes after it: first all runs of one key, then those of the next.
-    /// Each round reads the blocks that keys wait for, with as many reads in flight as there are
-    /// slots, and advances the keys of a block while it is in memory.
+    /// For each of `keys` and each run, the place of the first record that is not before the key
+    /// or, if equal keys count, that comes after it. The places of one key, run by run, precede
+    /// those of the next key. Each round reads the blocks that keys wait for, with as many reads in
+    /// flight as there are slots, and advances the keys of a block while it is in memory.
     pub(super) fn cuts_at_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<Cut>> {
         let set = Arc::clone(&self.set);
         let pivots = keys
@@ -662,8 +662,8 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Narrows bounds as far as the rank alone allows; returns the distances of their sums from it, or
-/// `None` if one of them is zero.
+/// Narrows bounds as far as the rank alone allows. Returns the distances of the sums of the bounds
+/// from the rank, or `None` if one distance is zero.
 fn tighten(lo: &mut [u64], hi: &mut [u64], rank: u64) -> Option<(u64, u64)> {
     let below = rank - lo.iter().sum::<u64>();
     for (lo, hi) in lo.iter().zip(hi.iter_mut()) {

@@ -1,10 +1,10 @@
 //! Sorts runs: several threads read areas, sort them and write them.
 //!
 //! Contract: every run of the level is read once, sorted and written with its index, by the thread
-//! that took it. Threads fill areas from all drives while they sort others and write others to all
-//! drives. Records are sorted in place and written from there; lines are ordered in small buffers
-//! as they are written. Short reads are errors that name the input. With `keeps`, unused areas keep
-//! the written data.
+//! that took it. While threads sort some areas, they fill other areas from all drives and write
+//! further ones to all drives. Records are sorted in place and written from there; lines are
+//! ordered in small buffers as they are written. Short reads are errors that name the input. With
+//! `keeps`, unused areas keep the written data.
 //!
 //! Memory: the areas, the sort's space, the indexes of the runs, and the buffers of lines, all as
 //! planned.

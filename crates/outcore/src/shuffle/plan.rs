@@ -33,8 +33,8 @@ pub(super) const REFS: &str = "references to records";
 /// The phase in which records are copied.
 pub(super) const COPY: &str = "copy";
 
-/// Bytes per record of a bucket while it is permuted. They hold the record itself if it is a small
-/// number, otherwise its place (for lines, also the length); and its leaf.
+/// Bytes per record of a bucket while it is permuted. They hold its leaf, and the record itself if
+/// it is a small number, otherwise its place (for lines, also the length).
 pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     let place_bytes = match record_bytes {
         Some(8) | None => 8,

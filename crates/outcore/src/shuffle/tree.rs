@@ -310,8 +310,8 @@ impl DrawRng {
     }
 }
 
-/// Swaps `items[last]`, which is then final, with another; puts it into `out` instead if that
-/// extends so far.
+/// Swaps `items[last]` with another item, after which its place is final. If `out` extends that
+/// far, the final item goes to `out` instead.
 #[inline(always)]
 fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
     let item = items[other as usize];

@@ -329,7 +329,8 @@ impl<K: Key> Node<K> {
         if self.is_plain {
             return Ok(());
         }
-        // From the last key of the prefix to the first: the first one that differs decides.
+        // Goes from the last key of the prefix to the first, so that the first key that differs
+        // decides.
         for (index, shared) in self.prefix.iter().enumerate().rev() {
             let keys = elements.keys(batch, depth + index, space)?;
             for (key, bucket) in keys.iter().zip(&mut *buckets) {

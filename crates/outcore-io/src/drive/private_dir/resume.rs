@@ -1,7 +1,7 @@
 //! Private directories of jobs that can be resumed.
 //!
-//! Contract: once a job's journal vouches for something, [`PrivateDir::keep_to_resume`] marks each
-//! of its directories, durably. A marked directory stays when its owner drops it or dies, and no
+//! Contract: once a job's journal has its first commit, [`PrivateDir::keep_to_resume`] marks each
+//! directory of the job, durably. A marked directory stays when its owner drops it or dies, and no
 //! sweep removes it, until the journal is gone or older than the time in the mark.
 //! [`PrivateDir::reopen`] takes such a directory over, with its lock, so only one job resumes it.
 //!

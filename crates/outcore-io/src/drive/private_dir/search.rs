@@ -1,6 +1,6 @@
 //! Where private directories may be, and how much room they take.
 //!
-//! Contract: only looks. It follows no link, and leaves out what it cannot read.
+//! Contract: only reads. It follows no link, and skips directories that it cannot read.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt;

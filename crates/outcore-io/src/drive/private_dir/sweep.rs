@@ -23,7 +23,7 @@ use super::mark::{Resumable, mark_in};
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
-/// The operation that errors of a search for private directories name.
+/// The name of the operation in errors of a search for private directories.
 pub(crate) const LOOK: &str = "look for scratch";
 
 /// The state of a private directory.
@@ -67,7 +67,7 @@ pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
     Ok(found.collect())
 }
 
-/// The reason why something is not private to this user; `None` if it has gone meanwhile.
+/// The reason why something is not private to this user; `None` if it was removed in the meantime.
 fn foreign(above: &Arc<OwnedFd>, name: &OsStr) -> Option<&'static str> {
     let found = statat(above, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw();

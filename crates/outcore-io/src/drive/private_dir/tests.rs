@@ -265,7 +265,7 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     fs::rename(&unmounted, &away).unwrap();
     fs::remove_file(&marker).unwrap();
     assert_eq!(sweep(&parent).unwrap(), [path]);
-    // Data that are elsewhere now need no directory.
+    // Data that are stored elsewhere need no directory.
     fs::write(&marker, b"data").unwrap();
     let dir = make(&parent);
     dir.keep_for(&marked).unwrap();

@@ -480,7 +480,7 @@ impl Trace {
     }
 }
 
-/// What a request is about.
+/// The fields of a request that its record repeats.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TraceSubject {
     pub(super) kind: u8,
@@ -502,7 +502,7 @@ mod tests {
         let mut thread = Thread::default();
         thread.tick(1_000, 500);
         thread.submit(1_000);
-        // It ran for 200 of 1,000, whether it waited for a drive or for another thread.
+        // The thread ran for 200 of 1,000, whether it waited for a drive or for another thread.
         thread.tick(2_000, 700);
         thread.block(1_500, 2_000);
         thread.reap(2_000);

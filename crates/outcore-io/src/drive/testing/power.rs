@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 struct Written {
     path: PathBuf,
     durable: Vec<u8>,
-    /// Whether its name would be there after a loss.
+    /// Whether its name would survive a power loss.
     is_named: bool,
     /// The changes since the last sync, in order.
     since: Vec<Change>,
@@ -152,8 +152,8 @@ impl PowerDevice {
         state.seen > state.off_after
     }
 
-    /// The files that were written, as a power loss leaves them. Which of the blocks that were not
-    /// synced are there depends on `seed`.
+    /// The files that were written, as a power loss leaves them. `seed` determines which of the
+    /// blocks that were not synced survive.
     pub fn lose(&self, seed: u64) -> Vec<AfterLoss> {
         let mut random = seed;
         let mut draw = || {
@@ -164,7 +164,7 @@ impl PowerDevice {
         let state = self.state();
         let files = state.written.iter().map(|file| {
             let mut bytes = file.durable.clone();
-            // None, most or about half of them.
+            // None, most or about half of the changes survive.
             let kept_of_8 = [0, 7, 4][(draw() % 3) as usize];
             for change in &file.since {
                 if draw() % 8 < kept_of_8 {
@@ -340,7 +340,7 @@ impl Queue for PowerQueue {
         let mut state = self.device.state();
         for completion in &mut done[before..] {
             let is_write = completion.request.op == Op::Write;
-            // A write that was under way may have reached the drive.
+            // A write that was in flight may have reached the drive.
             if is_write
                 && completion.result.is_ok()
                 && state.seen <= state.off_after.saturating_add(1)

@@ -70,9 +70,9 @@ const WORDS: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false
 const BEHIND: [&str; 10] = [
     "and", "or", "not", "in", "is", "mod", "between", "like", "ilike", "as",
 ];
-/// The hint for those who write a cast in another notation.
+/// The hint for users who write a cast in another notation.
 const TYPES_CALLED: &str = "a type is a function here: i64(price), text(n), date(day)";
-/// The hint for those who write an operator to test a pattern.
+/// The hint for users who test a pattern with an operator.
 const PATTERNS: &str = "regexp_matches(name, 'S.*') tests a pattern";
 
 /// Parses a whole text.

@@ -84,7 +84,7 @@ impl Space {
         }
     }
 
-    /// Whether it is enough for another.
+    /// Whether this memory is enough for a bucket that needs `other`.
     pub(super) fn holds(&self, other: &Space) -> bool {
         self.area_bytes >= other.area_bytes
             && self.lines >= other.lines

@@ -70,9 +70,9 @@ impl Context<'_> {
         self.job.budget.left_bytes(SORTING)
     }
 
-    /// Handles a line without a key, which begins at a byte of the data of a part if it was read:
-    /// counts it or returns an error, according to the options. Ignores a blank line that is not a
-    /// record.
+    /// Handles a line without a key: counts it or returns an error, according to the options.
+    /// Ignores a blank line that is not a record. For a line that was read, `place` is its part and
+    /// its first byte in the data of that part.
     pub(super) fn no_key(&self, place: Option<(usize, u64)>, why: &NoKey) -> Result<()> {
         let Some((part, at_bytes)) = place else {
             let cause = format!("a row has no key: {}", why.0);

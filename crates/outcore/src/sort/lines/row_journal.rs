@@ -1,9 +1,9 @@
 //! The journal of a sort of rows whose sink writes one file.
 //!
-//! Contract: [`RowJournal`] goes along with a job on rows from its beginning to its output's name.
-//! It finds what a killed run has left, before the caller divides the memory. A run that continues
-//! it has the threads, the seed and the memory of that run, so that its parts are the same.
-//! [`RowJournal::claim`] compares the jobs and gives the directory for the output;
+//! Contract: a [`RowJournal`] accompanies a job on rows from its beginning until its output has its
+//! name. It finds the leftovers of a killed run before the caller divides the memory. A run that
+//! continues it has the threads, the seed and the memory of that run, so that its parts are the
+//! same. [`RowJournal::claim`] compares the jobs and gives the directory for the output;
 //! [`super::sort_rows_with`] makes the checkpoints; [`RowJournal::publish`] gives the output its
 //! name. Then scratch is removed, and the journal last.
 
@@ -57,7 +57,7 @@ pub struct RowJournal {
     end: Option<RowsEnd>,
 }
 
-/// What is left of a sort whose output has no name yet.
+/// The parts of a sort that are kept until its output has a name.
 pub(super) struct RowsEnd {
     /// The volume on which the journal and scratch are open.
     pub(super) volume: Arc<Volume>,

@@ -451,7 +451,7 @@ impl Sorted {
         }
     }
 
-    /// What is left of a sort of rows until its output has a name.
+    /// The parts of a sort of rows that are kept until its output has a name.
     fn rows_end(
         &self,
         ends: &Ends<'_>,
@@ -567,7 +567,7 @@ fn checkpoints_of<'s>(
     };
     let reading = Reading {
         is_counted: |bucket| context.is_whole() && splitters.equal_key(bucket).is_some(),
-        // The lines in tables are nowhere else.
+        // Lines in tables are stored nowhere else.
         is_whole: context.plan.table_bytes > 0,
     };
     resumed.checkpoints(&context.partition, staged, size, division, reading)

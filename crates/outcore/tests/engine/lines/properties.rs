@@ -75,7 +75,7 @@ fn every_kind_of_text_is_sorted_through_scratch() {
         let mut job = LineJob::of(BYTES, text(kind, 1_000_000, b'\n', 3));
         (job.threads, job.drives) = (2, 2);
         let summary = job.check();
-        // In sorted lines, a few places say little about the others.
+        // In sorted lines, a sample from a few places says little about the rest.
         assert!(summary.passes > 2 || kind != Text::Sorted, "it was split");
         let is_counted = matches!(kind, Text::Same | Text::Empty);
         assert_eq!(

@@ -260,7 +260,7 @@ fn a_manifest_with_a_flipped_bit_a_cut_or_anothers_name_is_refused() {
     fs::write(&other, &whole).unwrap();
     let error = Manifest::read(&other).unwrap_err().to_string();
     assert!(error.contains("describes `set`, not `other`"), "{error}");
-    // As written before there were checksums.
+    // A manifest of a version without checksums.
     fs::write(&path, br#"{"version": 1, "shards": []}"#).unwrap();
     let error = Manifest::read(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage, "{error}");
