@@ -225,9 +225,9 @@ fn sum_of(header: &[u8; HEADER_BYTES]) -> u64 {
 /// A record of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its kind.
+    /// The kind of the record.
     pub kind: u32,
-    /// Its payload; for a value, all parts of its text together.
+    /// The payload of the record; for a value, all parts of its text together.
     pub payload: Vec<u8>,
 }
 

@@ -213,7 +213,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Its size.
+    /// The size of the reservation.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

@@ -87,7 +87,7 @@ impl<'a> Owner<'a> {
 pub struct Opened<B> {
     /// The place that it was written for.
     pub place: String,
-    /// Its contents.
+    /// The contents of the file.
     pub body: B,
 }
 

@@ -58,16 +58,16 @@ const REPLACED_PREFIX: &str = "replaced-";
 /// How exactly the output's length is known before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// It will have the planned length: staging fails if the drive has too little room.
+    /// The output will have the planned length: staging fails if the drive has too little room.
     Exactly,
-    /// It may be shorter: room is reserved only if the drive has it.
+    /// The output may be shorter: room is reserved only if the drive has it.
     AtMost,
 }
 
 /// One file of an output before it is written.
 #[derive(Debug, Clone)]
 pub struct ShardPlan {
-    /// Its published name.
+    /// The published name of the file.
     pub path: PathBuf,
     /// Leading bytes that are not data (a `.npy` header).
     pub header: Vec<u8>,
@@ -80,7 +80,7 @@ pub struct ShardPlan {
 /// One file of an output that is being written.
 #[derive(Debug)]
 pub struct Shard {
-    /// Its plan.
+    /// The plan of the file.
     pub plan: ShardPlan,
     /// The unfinished file.
     pub file: VolumeFile,
@@ -380,7 +380,7 @@ impl StagedOutput {
         self.sync_all(volume)
     }
 
-    /// Its private directories.
+    /// The private directories of the output.
     pub fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
         self.dirs.iter()
     }

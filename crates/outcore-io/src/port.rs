@@ -46,7 +46,7 @@ pub struct ScratchDrive {
     pub name: String,
     /// The directory.
     pub dir: PathBuf,
-    /// Its share relative to the others (a bandwidth, or 1 for each).
+    /// The share of this directory relative to the others (a bandwidth, or 1 for each).
     pub weight: f64,
     /// Scratch limit on it.
     pub limit_bytes: u64,
@@ -99,13 +99,13 @@ pub struct Traffic {
 /// An open file of a volume.
 #[derive(Debug, Clone)]
 pub struct VolumeFile {
-    /// Its number on the device.
+    /// The number of the file on the device.
     pub id: FileId,
     /// The drive that serves it.
     pub drive_index: usize,
     /// Where it is.
     pub path: Arc<Path>,
-    /// Its facts at opening.
+    /// Facts about the file at its opening.
     pub facts: FileFacts,
 }
 

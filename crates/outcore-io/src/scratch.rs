@@ -47,7 +47,7 @@ const STEP_BYTES: u64 = 64 << 20;
 pub struct ScratchAddress {
     /// Number of the log.
     pub log: u16,
-    /// Its length.
+    /// The length of the extent.
     pub len_bytes: u32,
     /// Offset in the log.
     pub offset_bytes: u64,
@@ -459,7 +459,7 @@ impl Scratch {
             .push(address.offset_bytes);
     }
 
-    /// Its directories.
+    /// The private directories of the scratch.
     pub fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
         self.dirs.iter()
     }

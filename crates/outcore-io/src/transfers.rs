@@ -128,7 +128,7 @@ impl Queues for Port {
 /// A transfer that has ended without an error.
 #[derive(Debug)]
 pub struct Arrival<T> {
-    /// Its purpose.
+    /// The purpose of the transfer.
     pub what: T,
     /// The memory.
     pub buf: Buf,
@@ -141,11 +141,11 @@ pub struct Arrival<T> {
 pub struct ReadRange<'f, T, F = VolumeFile> {
     /// The file.
     pub file: &'f F,
-    /// Its offset in the file; a multiple of 4 KiB.
+    /// The offset of the range in the file; a multiple of 4 KiB.
     pub at_bytes: u64,
-    /// Its length in bytes, in whole 4 KiB blocks, at most that of a buffer.
+    /// The length of the range in bytes, in whole 4 KiB blocks, at most that of a buffer.
     pub len_bytes: usize,
-    /// Its purpose.
+    /// The purpose of the read.
     pub what: T,
 }
 

@@ -212,7 +212,7 @@ impl PhasePlan {
         self.seconds.filter(|_| self.is_measured)
     }
 
-    /// Its work.
+    /// The work of the phase.
     pub fn amounts(&self) -> &Amounts {
         &self.amounts
     }
@@ -273,7 +273,7 @@ impl PhasePlan {
         phases.iter().fold(nothing, PhasePlan::and)
     }
 
-    /// Its time and what determines it, in words.
+    /// The time of the phase and what determines it, in words.
     fn bound_text(&self) -> String {
         let seconds = seconds_text(self.seconds, self.is_bound());
         match &self.bound {

@@ -461,7 +461,7 @@ pub struct JobSize {
     pub threads: usize,
     /// Drives that receive data.
     pub drive_count: usize,
-    /// Their shares of the data, and their speeds.
+    /// The drives' shares of the data, and their speeds.
     #[serde(with = "crate::layout::shared")]
     pub layout: Arc<Layout>,
     /// Computing costs.
@@ -486,7 +486,7 @@ impl JobSize {
 /// The environment of one run: options, device, memory, control.
 #[derive(Clone)]
 pub struct Job {
-    /// Its resources.
+    /// The resources of the run.
     pub options: JobOptions,
     /// The files.
     pub device: Arc<dyn Device>,
@@ -658,7 +658,7 @@ mod tests {
         for part in ["distribute: ", "index 7 of 3", "t.parquet", "report it"] {
             assert!(told.contains(part), "{part} in {told}");
         }
-        // The same holds for a panic on a thread of the job.
+        // A panic on a thread of the job also becomes such an error.
         let error = control.guarded(|| {
             let done = outcore_io::threads::together("outcore-test", 2, |_| -> Result<()> {
                 panic!("index 7 of 3")

@@ -39,7 +39,7 @@ pub struct InputPlace {
 /// The files that a job writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OutputPlaces {
-    /// Not known: assumed to be on the drives of the scratch.
+    /// The files are unknown; the layout assumes them on the drives of the scratch.
     #[default]
     Unknown,
     /// On the drives for scratch, in the same shares.
@@ -72,7 +72,7 @@ pub struct Moves {
 pub enum Bound {
     /// One drive.
     Drive {
-        /// Its name.
+        /// The name of the drive.
         name: Arc<str>,
         /// Why it has more to do than the others.
         role: Role,

@@ -38,16 +38,17 @@ pub struct PassRequest<'a> {
     pub replace: bool,
     /// What the job reads.
     pub inputs: &'a [Input],
-    /// Its options, and everything else that changes the output: names in words, and values.
+    /// The options of the job, and everything else that changes the output: names in words, and
+    /// values.
     pub options: &'a [JobOption],
 }
 
 /// An option of a job, for the comparison with a killed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOption {
-    /// Its name in words.
+    /// The name of the option in words.
     pub name: &'static str,
-    /// Its value, as text.
+    /// The value of the option, as text.
     pub value: String,
 }
 

@@ -234,7 +234,7 @@ pub(crate) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Its files as inputs.
+    /// The output's files as inputs.
     fn parts(self, element_bytes: u64) -> Vec<InputPart> {
         let shards = self.staged.shards().iter();
         let parts = shards.map(|shard| {
@@ -309,7 +309,7 @@ pub(crate) fn header(
 pub(crate) struct ExpectedRecords<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) format: &'a RecordFormat,
-    /// Their order.
+    /// The order of the records.
     pub(crate) options: CheckOptions,
 }
 
@@ -462,7 +462,7 @@ impl LineSizes {
 pub(crate) struct ExpectedLines<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) terminator: u8,
-    /// Their order, if they have one.
+    /// The order of the lines, if they have one.
     pub(crate) order: Option<LineOrder<'a>>,
 }
 

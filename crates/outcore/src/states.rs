@@ -49,16 +49,16 @@ pub trait PassState {
     /// The name of its step. A job of several steps keeps the states of its steps one after
     /// another.
     const NAME: &'static str;
-    /// Its numbers besides the columns. Floats are stored by their bits.
+    /// The type of the state's numbers besides the columns. Floats are stored by their bits.
     type Facts: Serialize + DeserializeOwned;
 
-    /// Its numbers besides the columns.
+    /// The state's numbers besides the columns.
     fn facts(&self) -> Self::Facts;
 
     /// Takes the facts of a state that was kept, and gives the columns the lengths that they had.
     fn take(&mut self, facts: Self::Facts);
 
-    /// Its columns, always in the same order.
+    /// The state's columns, always in the same order.
     fn columns(&mut self) -> Vec<Column<'_>>;
 
     /// The progress of the job, if it is known.
@@ -160,7 +160,7 @@ fn pieces(start_bytes: u64, len_bytes: usize, area_bytes: usize) -> impl Iterato
 }
 
 struct Piece {
-    /// Its place in the column.
+    /// The place of the piece in the column.
     at_bytes: usize,
     len_bytes: usize,
     in_file_bytes: u64,
@@ -217,7 +217,7 @@ impl LastStates {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RestoredState {
     Last,
-    /// The one before: the last one is damaged.
+    /// The state before the last one: the last one is damaged.
     Previous,
 }
 

@@ -49,7 +49,7 @@ impl IoBuf {
         }
     }
 
-    /// Its bytes in order.
+    /// The bytes of the transfer, in order.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let (whole, pieces) = match self {
             IoBuf::Whole(buf) => (Some(&buf[..]), &[][..]),
@@ -60,7 +60,7 @@ impl IoBuf {
             .chain(pieces.iter().map(|piece| &piece[..]))
     }
 
-    /// Its bytes in order, mutable.
+    /// The bytes of the transfer, in order, mutable.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (whole, pieces) = match self {
             IoBuf::Whole(buf) => (Some(&mut buf[..]), &mut [][..]),

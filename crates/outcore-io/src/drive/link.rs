@@ -24,9 +24,9 @@ const STICKY_FOR_ALL: u32 = 0o1002;
 
 /// Why a link is not followed.
 enum Refusal {
-    /// Another user may have created it.
+    /// Another user may have created the link.
     Planted,
-    /// It has no target.
+    /// The link has no target.
     Lost,
     System(Errno),
 }

@@ -69,7 +69,7 @@ impl NewFile {
         })
     }
 
-    /// Its final path.
+    /// The final path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -194,7 +194,7 @@ struct Entries {
 pub(crate) enum Unavailable {
     /// Files that are being read hold all descriptors. One becomes free when a transfer ends.
     Busy,
-    /// It cannot be opened again; [`FileTable::lost`] gives details.
+    /// The file cannot be opened again; [`FileTable::lost`] gives details.
     Lost(Errno),
 }
 

@@ -16,7 +16,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// This process.
+    /// The running process.
     pub fn this() -> Self {
         Owner::of(&std::process::id().to_string())
     }

@@ -22,9 +22,9 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 /// Identity of a file of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
-    /// Its file system.
+    /// The file system that holds the file.
     pub file_system: u64,
-    /// Its number in that file system.
+    /// The file's number in its file system.
     pub inode: u64,
 }
 

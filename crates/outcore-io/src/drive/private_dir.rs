@@ -212,7 +212,7 @@ impl PrivateDir {
         }
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -486,10 +486,10 @@ fn try_make(
                 is_kept: AtomicBool::new(false),
             }))
         }
-        // Another process swept it between the two calls.
+        // Another process swept the directory between the two calls.
         Ok(None) | Err(Errno::NOENT | Errno::EXIST) => Ok(None),
         Err(errno) => {
-            // It is empty, or it is not ours and stays.
+            // The directory is empty, or it is not ours and stays.
             let _ = unlinkat(above, name, AtFlags::REMOVEDIR);
             Err(cannot_make(parent)(errno))
         }
@@ -510,8 +510,8 @@ fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     match written {
         Ok(()) => Ok(Some(lock)),
         Err(errno) => {
-            // There may be room for the file but not for its contents, or the file system has no
-            // locks.
+            // The drive may have room for the file but not for its contents, or the file system has
+            // no locks.
             let _ = unlinkat(dir, LOCK, AtFlags::empty());
             Err(errno)
         }
@@ -577,7 +577,7 @@ fn remove_locked(
     names.sort_by_key(|name| mark::is_of_resume(name));
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
         match contents::remove(dir, name) {
-            // Another process still has it open.
+            // Another process still has the file open.
             Err(_) if contents::is_hidden(name) => {}
             removed => removed?,
         }
@@ -591,7 +591,7 @@ fn remove_locked(
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
     }
-    // Another directory may have the name by now; only an empty directory is removed.
+    // Another directory may have taken the name; only an empty directory is removed.
     let ours = fstat(dir)?;
     let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     match (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) {

@@ -176,7 +176,7 @@ impl Default for DriveRates {
 /// The speed of one drive of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DriveSpeed {
-    /// Its own rates.
+    /// The rates of the drive itself.
     pub rates: DriveRates,
     /// The limit that it shares with other drives.
     pub group: Option<GroupSpeed>,
@@ -185,7 +185,7 @@ pub struct DriveSpeed {
 /// The limit that the drives of a group share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupSpeed {
-    /// Its number; drives of one number share the limit.
+    /// The number of the limit; drives with the same number share the limit.
     pub number: usize,
     /// Reads of all its drives together, bytes per second; infinite if there is no limit.
     #[serde(with = "bits")]
@@ -594,7 +594,7 @@ mod tests {
         // The model writes more than 10 GB per second: see the tests of the probe.
         assert!(measured[0].write_bytes_per_s > 10e9, "{measured:?}");
         assert!(matches!(measured[0].origin, RatesOrigin::Probed { .. }));
-        // Without permission to measure: from the cache.
+        // The rates come from the cache, because nothing may be measured.
         assert_eq!(cache.assess(&ram(), &drives, None), measured);
         let said = measured[0].to_string();
         assert!(said.contains("measured on 20"), "{said}");

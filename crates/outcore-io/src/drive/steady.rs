@@ -50,7 +50,7 @@ impl Identity {
         self.file_system
     }
 
-    /// Its length.
+    /// The length of the file.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }

@@ -340,8 +340,8 @@ impl UringQueue {
     /// Makes the ring poll the alarm, once.
     fn watch_alarm(&mut self) {
         let Some(alarm) = &self.alarm else { return };
-        // Not `into`: the signedness of the bits depends on the backend of rustix, and under Miri
-        // that is the C library.
+        // Not `into`: the signedness of the bits depends on the backend of rustix, which is the C
+        // library under Miri.
         let readable = PollFlags::IN.bits() as u32;
         let entry = opcode::PollAdd::new(Fd(alarm.as_raw_fd()), readable)
             .build()

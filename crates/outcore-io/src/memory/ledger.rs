@@ -47,7 +47,7 @@ impl Ledger {
         }
     }
 
-    /// With small pages, for jobs that touch little of their reservation: clearing a huge page
+    /// Uses small pages, for jobs that touch little of their reservation: clearing a huge page
     /// takes longer than such a job's work.
     #[must_use]
     pub fn in_small_pages(mut self) -> Self {
@@ -89,7 +89,7 @@ impl Ledger {
         self
     }
 
-    /// Its lines, in the order of addition.
+    /// The lines of the ledger, in the order of addition.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 struct DirKind {
     /// The file that describes such a directory.
     file: &'static str,
-    /// Its kind of metadata.
+    /// The kind of metadata in that file.
     form: &'static str,
     cause: &'static str,
     hint: &'static str,

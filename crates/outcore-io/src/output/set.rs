@@ -82,12 +82,12 @@ impl FileSet {
         })
     }
 
-    /// Its list.
+    /// The path of the set's list.
     pub fn list(&self) -> &Path {
         &self.list
     }
 
-    /// Its files in order.
+    /// The set's files, in order.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.shards.iter().map(|shard| shard.path.as_path())
     }

@@ -664,7 +664,7 @@ impl Records {
         Ok(())
     }
 
-    /// Their type, with the header that their files would have.
+    /// The type of the records, with the header that their files would have.
     pub(super) fn item(&self) -> ItemType {
         ItemType {
             format: self.table.format().clone(),

@@ -62,9 +62,9 @@ pub enum Step {
     Call {
         /// The function.
         step: Arc<dyn BatchStep>,
-        /// Its result type.
+        /// The type of the function's results.
         made: ItemType,
-        /// Its number of results per item.
+        /// The number of results per item.
         yields: Yield,
     },
     /// The results of several expressions for each record, one after another.
@@ -123,7 +123,7 @@ pub enum Step {
 
 /// A step on lines that depends on the contents of their files: columns of CSV, named by a header.
 pub trait LateStep: Send + Sync {
-    /// Its description for people, as in "read lines -> sort".
+    /// The description of the step for people, as in "read lines -> sort".
     fn text(&self) -> &'static str;
 
     /// Examines the files, prepares them, and returns the step to run.

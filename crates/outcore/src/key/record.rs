@@ -135,7 +135,7 @@ impl Endian {
 pub struct Number {
     /// Which number.
     pub kind: NumberType,
-    /// Its byte order in the file.
+    /// The byte order of the number in the file.
     pub endian: Endian,
 }
 
@@ -188,7 +188,7 @@ pub struct KeyField {
     pub offset_bytes: usize,
     /// Length of the field.
     pub len_bytes: usize,
-    /// Its content.
+    /// The content of the field.
     pub kind: KeyKind,
     /// Largest first.
     pub descending: bool,

@@ -20,13 +20,14 @@ use std::sync::Arc;
 /// Tie-break between items of equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tie {
-    /// Their bytes, ascending (GNU sort's last resort): the output depends only on the items.
+    /// The bytes of the items, ascending (GNU sort's last resort): the output depends only on the
+    /// items.
     #[default]
     Bytes,
-    /// Their bytes, the largest first (GNU sort's last resort under `-r`).
+    /// The bytes of the items, the largest first (GNU sort's last resort under `-r`).
     BytesDescending,
-    /// Their position in the input (GNU sort's `-s`, `--stable`): the caller keeps the order of
-    /// equal keys.
+    /// The position of the items in the input (GNU sort's `-s`, `--stable`): the caller keeps the
+    /// order of equal keys.
     Position,
 }
 

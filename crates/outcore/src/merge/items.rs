@@ -82,7 +82,7 @@ struct Head {
     /// Start of its content in the loaded part, and its end.
     at: usize,
     end: usize,
-    /// Its key, if that is not the content.
+    /// The key of the item, if that is not the content.
     key: Vec<u8>,
     /// The key of the previous head; empty while a head is its own key and loaded.
     base: Vec<u8>,

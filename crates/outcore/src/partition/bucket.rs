@@ -23,7 +23,7 @@ pub(crate) struct InputRun {
     pub(crate) position: u64,
     /// Number of elements.
     pub(crate) count: u32,
-    /// Their bytes.
+    /// The number of their bytes.
     pub(crate) bytes: u32,
 }
 

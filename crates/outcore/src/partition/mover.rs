@@ -26,7 +26,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Run<'r> {
     /// Whole items, one after another.
     pub(crate) bytes: &'r [u8],
-    /// Their order among those of the input.
+    /// The place of the items in the order of the input.
     pub(crate) position: u64,
     /// Number of the file, and the offset of the first item in its data, if known.
     pub(crate) place: Option<(usize, u64)>,
@@ -163,9 +163,9 @@ impl MadeKeys {
 pub(crate) struct Item<'i> {
     /// The whole item, with its framing.
     pub(crate) bytes: &'i [u8],
-    /// Its place in the order of the input.
+    /// The place of the item in the order of the input.
     pub(crate) position: u64,
-    /// Its bucket.
+    /// The bucket of the item.
     pub(crate) bucket: usize,
 }
 

@@ -38,9 +38,9 @@ pub(crate) struct Tried {
 
 /// The result of refining a bucket.
 pub(crate) enum Refined<K> {
-    /// It is small enough.
+    /// The bucket is small enough.
     Fits(Bucket<K>),
-    /// Its parts, in order.
+    /// The parts of the bucket, in order.
     Parts(Vec<Bucket<K>>),
 }
 
@@ -131,12 +131,12 @@ pub(crate) fn refine_side_by_side<K: Send>(
 /// A segment that has been read, or that stayed in memory.
 struct ReadSegment {
     segment: Segment,
-    /// Its bytes, if it was on scratch.
+    /// The bytes of the segment, if it was on scratch.
     buf: Option<Buf>,
 }
 
 impl ReadSegment {
-    /// Its items.
+    /// The items of the segment.
     fn payload(&self) -> &[u8] {
         let buf = match (&self.segment.location, &self.buf) {
             (Location::Memory { buf, .. }, _) | (_, Some(buf)) => &buf[..],

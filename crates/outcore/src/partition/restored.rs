@@ -94,7 +94,7 @@ pub(crate) struct Identity {
 /// An option of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IdentityOption {
-    /// Its name in words.
+    /// The name of the option in words.
     pub(crate) name: String,
     pub(crate) value: String,
 }

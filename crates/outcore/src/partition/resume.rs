@@ -43,11 +43,11 @@ pub(crate) struct Found {
 
 /// What is left of a dead job.
 enum Rest {
-    /// Its directories on the scratch drives.
+    /// The directories of the dead job on the scratch drives.
     Scratch(Vec<PrivateDir>),
     /// Too little to continue.
     NoScratch,
-    /// Its output, which has its name.
+    /// The output of the dead job, which has its name.
     Output(Finished),
 }
 

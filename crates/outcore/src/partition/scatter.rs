@@ -92,7 +92,7 @@ pub(crate) struct Scattering {
 /// A run of consecutive input items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunStart {
-    /// Its order among the others.
+    /// The order of the run among the other runs of the input.
     pub(crate) position: u64,
     /// The run continues another one whose `end` has this value.
     pub(crate) begin: u64,

@@ -413,7 +413,7 @@ fn reduce_column(
             count: space.left.len() / item_bytes,
             inputs: &[&space.left, &space.right],
         };
-        // This cannot fail ([`compile_reduction`]).
+        // The program cannot fail; see [`compile_reduction`].
         let column = program.run(&mut space.registers, &rows).ok()?;
         space.reduced.clear();
         space.reduced.extend_from_slice(column.bytes);

@@ -255,7 +255,7 @@ where
 
 /// Items in memory that are to be written.
 pub struct InMemory<'a> {
-    /// One after another.
+    /// The items, one after another.
     pub bytes: &'a [u8],
     /// Bytes of one.
     pub item_bytes: usize,

@@ -438,7 +438,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Its elements.
+    /// The elements of the piece.
     pub(crate) fn batch(&self) -> Batch<'_> {
         let mut slices: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (slice, place) in slices.iter_mut().zip(self.places) {

@@ -37,7 +37,7 @@ const GENERATED_BYTES: u64 = 8;
 /// An open source.
 #[derive(Debug)]
 pub(crate) struct OpenSource {
-    /// Its files; empty for a generated one.
+    /// The files of the source; empty for a generated one.
     pub(crate) parts: Vec<InputPart>,
     pub(crate) element_bytes: usize,
     pub(crate) align_bytes: usize,
@@ -57,14 +57,14 @@ struct Segment {
 /// Consecutive positions, read and processed together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// Its segment.
+    /// The segment of the piece.
     pub(crate) segment: usize,
-    /// Its number in the segment.
+    /// The number of the piece in the segment.
     pub(crate) number: u64,
-    /// Its lane, and its number there.
+    /// The lane of the piece, and the number of the piece in that lane.
     pub(crate) lane: usize,
     pub(crate) order: u64,
-    /// Its stretch of the sequence.
+    /// The stretch of the sequence to which the piece belongs.
     pub(crate) stretch: usize,
     /// Room that its results may use before their turn; 0 if they have to wait for their turn.
     pub(crate) allowance_bytes: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Ahead {
 pub(crate) struct PieceRead {
     /// The source that reads it: this one, or an earlier one that reads almost the same range.
     pub(crate) reader: usize,
-    /// Its offset in the file, and its length.
+    /// The offset of the part in the file, and its length.
     pub(crate) from_bytes: u64,
     pub(crate) payload_bytes: usize,
     /// The end of the read, if this source does the read.
@@ -374,7 +374,7 @@ fn by_run(segments: &[Segment]) -> Vec<Vec<usize>> {
 /// The progress of a lane.
 #[derive(Debug, Default)]
 struct LaneClaims {
-    /// Its next segment, and the next piece of that one.
+    /// The next segment of the lane, and the next piece of that segment.
     next: usize,
     number: u64,
     order: u64,
@@ -649,7 +649,7 @@ mod tests {
             (2, 0, 4096),
             (0, 1, 0),
             (1, 1, 4096),
-            // Without allowance, strictly in order.
+            // Without allowance, pieces are claimed strictly in order.
             (2, 1, 0),
             (3, 0, 0),
             (3, 1, 0),

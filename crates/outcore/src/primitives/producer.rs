@@ -17,7 +17,7 @@ use outcore_io::Result;
 pub enum Produced {
     /// All results are in the area, or were flushed.
     All,
-    /// There was no room.
+    /// The area had no room.
     Overflow,
 }
 
@@ -108,7 +108,7 @@ pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced>
 /// N.B. passes take it as `dyn`, so that they are compiled only once: there is one call per piece,
 /// and the loop over items is inside.
 pub trait Producer: Sync {
-    /// Its sources.
+    /// The sources of the producer.
     fn sources(&self) -> Vec<Source>;
 
     /// Number of items per position.

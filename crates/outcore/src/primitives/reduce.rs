@@ -134,7 +134,7 @@ pub trait Summand: Copy + Send + Sync {
     /// The sum of both.
     fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
-    /// As a float, rounded.
+    /// The sum as a float, rounded.
     fn sum_to_f64(sum: Self::Sum) -> f64;
 
     /// The smaller; NaN if one of two floats is NaN.

@@ -37,9 +37,9 @@ use outcore_io::port::Volume;
 /// Whether an item is part of its own prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inclusion {
-    /// It is: the first result is the first item.
+    /// An item is part of its own prefix: the first result is the first item.
     Inclusive,
-    /// It is not: the first result is the identity.
+    /// An item is not part of its own prefix: the first result is the identity.
     Exclusive,
 }
 

@@ -30,7 +30,7 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, S
     let mut sources = Vec::new();
     sequence.sources(&mut sources);
     let pass = Pass::open(job, &sources, Lanes::Stretches(1), Demand::default())?;
-    // It ends at the first match.
+    // The pass ends at the first match.
     let most = Forecast::AtMost(pass.pieces.sources.data_bytes());
     pass.begin_reading("find", most, Forecast::NOTHING);
     // Position of the first piece with a match, and its first item.

@@ -71,13 +71,13 @@ pub fn produce(
 /// that pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They are folded to one or a few values: nothing is written.
+    /// The items are folded to one or a few values: nothing is written.
     Folded(&'static str),
     /// The pass ends at the first match.
     Sought(&'static str),
-    /// They are written to files that a function selects.
+    /// The items are written to files that a function selects.
     Distributed(&'static str),
-    /// They are written.
+    /// The items are written.
     Written,
     /// Unknown yet: they may be written or not.
     Open,
@@ -203,9 +203,9 @@ pub(crate) fn write_placed(
 /// A file that is written from memory.
 #[derive(Debug, Clone, Copy)]
 pub struct FileBytes<'a> {
-    /// Its path.
+    /// The path of the file.
     pub path: &'a Path,
-    /// Its content.
+    /// The content of the file.
     pub bytes: &'a [u8],
 }
 

@@ -23,7 +23,7 @@ const WINDOW: usize = 8;
 /// The longest line of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Longest {
-    /// Its length, with its terminator.
+    /// The length of the longest line, with its terminator.
     pub(crate) bytes: u64,
     /// Mean length of all other lines.
     pub(crate) mean_of_others_bytes: f64,

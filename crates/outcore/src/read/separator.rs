@@ -126,7 +126,7 @@ pub fn given_separator_note(name: &Path, given: u8, sample: &Beginning<'_>) -> O
 /// The beginning of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning<'a> {
-    /// Its bytes.
+    /// The bytes of the beginning.
     pub head: &'a [u8],
     /// Whether they are the whole text.
     pub is_all: bool,
@@ -187,7 +187,7 @@ mod tests {
             // The usual separator stays if the text contains it.
             (b"a,b;c\n1,2;3\n", b',', b','),
             (b"a,b\n1;2,2;3\n", b',', b','),
-            // One column, whatever its text contains.
+            // The text is one column, whatever it contains.
             (b"notes\nhello; world\nwell; well\n", b',', b','),
             (b"\"a;b\"\n\"c;d\"\n", b',', b','),
             // Records that differ prove nothing.

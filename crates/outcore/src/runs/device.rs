@@ -13,7 +13,7 @@ use outcore_io::Result;
 /// The location of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLocation {
-    /// Its file.
+    /// The file that holds the run.
     pub path: PathBuf,
     /// Offset of its first record.
     pub start_bytes: u64,

@@ -269,7 +269,7 @@ pub(super) struct GrowingLevel<'a> {
     state: Mutex<Grown>,
 }
 
-/// Its state so far.
+/// The state of a level so far.
 struct Grown {
     output: StagedOutput,
     taken_bytes: Vec<u64>,

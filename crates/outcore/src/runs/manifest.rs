@@ -93,7 +93,7 @@ pub(super) struct Manifest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Nans {
-    /// They are one key; bits only break ties.
+    /// NaNs are one key; bits only break ties.
     One,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Replaced {
 #[serde(deny_unknown_fields)]
 struct ManifestLines {
     terminator: u8,
-    /// Their terminator in the sorted file, if it is another one.
+    /// The terminator of the lines in the sorted file, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file_terminator: Option<u8>,
     /// The bytes before them, each as the character of its number.
@@ -209,7 +209,7 @@ pub(super) struct ManifestRun {
 }
 
 impl ManifestRun {
-    /// Its length in units.
+    /// The length of the run in units.
     fn units(&self) -> u64 {
         self.bytes.unwrap_or(self.records)
     }
@@ -375,7 +375,7 @@ impl Manifest {
             .hint("build a view in another directory, from the inputs or from what `outcore view materialize` writes")
     }
 
-    /// Its runs, to be listed by the manifest that replaces it.
+    /// The runs of this view, to be listed by the manifest that replaces it.
     pub(super) fn to_replaced(&self) -> Replaced {
         Replaced {
             id: self.id.clone(),
@@ -393,7 +393,7 @@ impl Manifest {
         self.id == other.id && self.run_paths() == other.run_paths()
     }
 
-    /// Its written form.
+    /// The manifest in its written form.
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
         let owner = Owner {
             name: NAME,

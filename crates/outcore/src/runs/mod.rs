@@ -96,13 +96,13 @@ pub struct SortedView {
 /// Facts about a view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewInfo {
-    /// Its directory.
+    /// The directory of the view.
     pub dir: PathBuf,
     /// Number of records.
     pub records: u64,
-    /// Their type.
+    /// The type of the records.
     pub what: ViewType,
-    /// Their order.
+    /// The order of the records.
     pub order: ViewOrder,
     /// Bytes that are read for a single record.
     pub block_bytes: usize,

@@ -47,7 +47,7 @@ const BUFFER_BYTES_MIN: usize = 64 << 10;
 pub struct WriteSummary {
     /// Records written.
     pub records: u64,
-    /// Their bytes.
+    /// The bytes of these records.
     pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
@@ -57,7 +57,7 @@ pub struct WriteSummary {
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// Its phases, with their predictions.
+    /// The phases of the job, with their predictions.
     pub phases: Vec<Phase>,
 }
 

@@ -21,7 +21,7 @@ pub(super) struct PlannedRun {
 pub(super) struct FilePart {
     /// Which part of the input.
     pub(super) part: usize,
-    /// Its offset in the part's file.
+    /// The offset of the records in the part's file.
     pub(super) at_bytes: u64,
     pub(super) len_bytes: u64,
     /// Whether its last line has no terminator.

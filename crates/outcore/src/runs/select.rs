@@ -540,7 +540,7 @@ impl<'a> Selector<'a> {
                 },
             };
             match is_before {
-                // Only its block shows how long a line is.
+                // Only the line's block shows how long the line is.
                 true if set.shape.items().is_some() => bounds.lo = unit,
                 true => bounds.lo = unit + 1,
                 false => bounds.hi = unit,

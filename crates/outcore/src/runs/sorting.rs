@@ -224,7 +224,7 @@ pub(super) fn sort_runs(
 /// An area that is being filled or written.
 struct Area {
     run: usize,
-    /// Its parts, by offset.
+    /// The parts of the area, by offset.
     parts: Vec<(usize, Buf)>,
     transfers_left: usize,
     /// Offset and length of the records of each piece that is read.

@@ -385,7 +385,7 @@ fn run<R: Records>(
         ..Unnamed::of(staged, written)
     };
     let scratch = scratch.into_made();
-    // Its memory is free for the check of the output.
+    // The memory of the shuffle is free for the check of the output.
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     Ok(ShuffleSummary {

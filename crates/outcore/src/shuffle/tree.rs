@@ -420,7 +420,7 @@ mod tests {
             fixed += order.iter().enumerate().filter(|(i, e)| i == *e).count() as u64;
             followers += order.windows(2).filter(|w| w[1] == w[0] + 1).count() as u64;
         }
-        // Both are nearly Poisson with mean 1 per permutation.
+        // Both numbers are nearly Poisson with mean 1 per permutation.
         for (name, seen) in [("fixed points", fixed), ("followers", followers)] {
             let deviation = (seen as f64 - rounds as f64) / (rounds as f64).sqrt();
             assert!(

@@ -35,7 +35,7 @@ pub(crate) trait Item: Copy {
     /// The type of its word.
     type Word: Key;
 
-    /// Its word.
+    /// The word of this item.
     fn word(&self) -> Self::Word;
 
     /// The smallest and the largest word of `items`, which must not be empty.
@@ -332,7 +332,7 @@ impl<W: Key> Digits<W> {
         }
     }
 
-    /// Both digits.
+    /// Both digits of a word.
     #[inline(always)]
     fn both(&self, word: W) -> usize {
         word.cell(self.least, self.bits_left)

@@ -54,7 +54,7 @@ pub(crate) trait Source: Sync {
         &[]
     }
 
-    /// Its size.
+    /// The size of the data from this source.
     fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount>;
 
     /// Some elements from all over the data, one after another.

@@ -233,7 +233,7 @@ impl Sort {
         enough
     }
 
-    /// Its plan.
+    /// The plan of this sort.
     pub fn plan(&self) -> SortPlan {
         self.plan_in(self.least_memory()).unwrap()
     }

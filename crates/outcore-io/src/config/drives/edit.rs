@@ -48,7 +48,7 @@ impl DriveSet {
             );
             return Err(Error::usage(CHANGE, cause).path(path));
         };
-        // Without a name of its own, the drive would be named after the new directory.
+        // Without a name in the file, the drive would be named after its new directory.
         let named = match found.name {
             Some(_) => String::new(),
             None => format!("\nname = {}", toml::Value::from(name)),

@@ -392,7 +392,7 @@ fn commit_in(dir: impl AsFd, record: &Record) -> Decision {
     match read_whole(dir, COMMIT) {
         Ok(bytes) => match unseal::<Commit>(COMMIT, &bytes) {
             Some(commit) if commit.set == record.set => Decision::Decided(commit),
-            // It belongs to another set, in a directory of the same name.
+            // The commit belongs to another set, in a directory of the same name.
             Some(_) => Decision::Undecided,
             None => Decision::Unknown,
         },
@@ -412,7 +412,7 @@ fn decision_of(record: &Record) -> Decision {
 
 /// The result of looking for a directory of a set.
 enum Found {
-    /// Its parent, and the directory itself.
+    /// The parent of the directory, and the directory itself.
     Here(Arc<OwnedFd>, Arc<OwnedFd>),
     Gone,
     Unknown,

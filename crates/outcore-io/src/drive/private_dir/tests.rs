@@ -63,7 +63,7 @@ fn what_a_dead_owner_left_is_swept() {
     fs::create_dir(left.join("0")).unwrap();
     fs::write(left.join("0/name of a dataset"), b"data").unwrap();
     leave(&left.join(NAMES[1]), &["output-0"]);
-    // Its maker was killed during `make`.
+    // The maker of this directory was killed during `make`.
     make_private(&parent.join(NAMES[1]));
     make_private(&parent.join(NAMES[2]));
     fs::write(parent.join(NAMES[2]).join(LOCK), b"").unwrap();
@@ -81,7 +81,7 @@ fn only_what_is_certainly_ours_is_ever_removed() {
     leave(&parent.join(".outcore-00112233"), &["scratch-0"]);
     leave(&parent.join(".outcore-0123456789AB"), &["scratch-0"]);
     leave(&parent.join(NAMES[0]), &["scratch-0", "work"]);
-    // Without a lock file of ours.
+    // A directory without a lock file of ours.
     let unlocked = parent.join(NAMES[1]);
     make_private(&unlocked);
     fs::write(unlocked.join("scratch-0"), b"data").unwrap();
@@ -223,7 +223,7 @@ fn a_set_is_free_once_the_kernel_has_ended_a_killed_job() {
     let places = Places::default();
     let claim = || PrivateDir::claim(&places, &parent, "a.json".as_ref());
     let first = claim().unwrap();
-    // Like a process that was killed and still has I/O in flight.
+    // The lock stays taken, as by a process that was killed and still has I/O in flight.
     let lock = File::open(first.path().join(LOCK)).unwrap();
     let path = first.path().to_path_buf();
     first.leave();
@@ -258,7 +258,7 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     let listed = list(&parent).unwrap();
     assert_eq!(listed, [(path.clone(), State::Kept(file))]);
     assert!(sweep(&parent).unwrap().is_empty());
-    // Its drive is not mounted.
+    // The drive of this directory is not mounted.
     let unmounted = away.with_extension("unmounted");
     fs::rename(&away, &unmounted).unwrap();
     assert!(sweep(&parent).unwrap().is_empty());
@@ -391,7 +391,7 @@ fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
         }
         assert_eq!(fs::read(&shard).unwrap() == b"data", is_replaced);
         assert!(list(&parent).unwrap().is_empty());
-        // It is reported once.
+        // The sweep reports the file only once.
         assert!(sweep(&parent).unwrap().is_empty());
         fs::remove_dir_all(parent).unwrap();
     }
@@ -552,7 +552,7 @@ fn a_marked_directory_is_kept_until_its_journal_is_gone_or_old() {
         ]
     );
     assert_eq!(resumable_at(&paths[0]), Some(mark));
-    // One owner at a time; dropping it again changes nothing.
+    // A directory has one owner at a time; dropping it again changes nothing.
     let again = PrivateDir::reopen(&Places::default(), &paths[0])
         .unwrap()
         .unwrap();

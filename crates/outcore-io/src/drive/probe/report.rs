@@ -24,7 +24,7 @@ pub struct DriveProbe {
     pub file_bytes: u64,
     /// Whether the file is in memory.
     pub is_in_memory: bool,
-    /// Another name of the same drive, under which it was measured.
+    /// The name of the same drive under which it was measured.
     pub same_as: Option<String>,
     /// Caveats for the reader of these figures.
     pub notes: Vec<String>,

@@ -225,7 +225,7 @@ impl Thread {
 
     fn block(&mut self, from_ns: u64, to_ns: u64) {
         if self.ran.is_some() {
-            // It was not running then, and that time has been counted.
+            // The thread was not running then, and that time has been counted.
             return;
         }
         self.blocked_ns += to_ns.saturating_sub(from_ns);

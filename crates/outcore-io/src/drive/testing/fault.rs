@@ -56,7 +56,7 @@ pub enum Counted {
 pub struct FaultPlan {
     /// The fault.
     pub fault: Fault,
-    /// Its number.
+    /// The number of the operation at which the fault happens.
     pub nth: u64,
     /// The operations that count.
     pub counted: Counted,

@@ -47,9 +47,9 @@ enum Change {
 /// The contents of a file after a power loss; none if its name is lost as well.
 #[derive(Debug)]
 pub struct AfterLoss {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its contents.
+    /// The contents of the file.
     pub bytes: Option<Vec<u8>>,
 }
 

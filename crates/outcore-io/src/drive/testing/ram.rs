@@ -105,8 +105,8 @@ impl State {
             .sum()
     }
 
-    /// One system call's worth of `request` from `start`; returns the negative error number on
-    /// failure.
+    /// Transfers the bytes of `request` from `start` that one system call moves; returns the
+    /// negative error number on failure.
     fn transfer_once(&mut self, request: &mut Request, start: usize) -> i32 {
         let mut wanted = request.buf.len() - start;
         let cut = self.options.short_one_in;

@@ -13,7 +13,7 @@ use crate::key::record::NumberType;
 /// A row in which an operation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Its index in the batch.
+    /// The index of the row in the batch.
     pub(super) at: usize,
     /// The right operand.
     pub(super) operand: i64,

@@ -25,12 +25,12 @@ pub enum Place {
 pub struct Entry {
     /// The function.
     pub function: Function,
-    /// Its names, the first of which the help shows.
+    /// The names of the function, the first of which the help shows.
     pub names: &'static [&'static str],
     /// Names of its arguments; `[...]` encloses optional ones, `...` means any number of further
     /// ones.
     pub values: &'static str,
-    /// Its result.
+    /// The result of the function, in words.
     pub text: &'static str,
     /// The group in which the help shows it.
     pub group: Group,
@@ -52,7 +52,7 @@ impl Group {
     /// All groups, in the order of the help.
     pub const ALL: [Group; 4] = [Group::Numbers, Group::Choices, Group::Texts, Group::Times];
 
-    /// Its heading.
+    /// The heading of the group.
     pub const fn title(self) -> &'static str {
         match self {
             Group::Numbers => "Numbers",
@@ -169,7 +169,7 @@ pub enum CastType {
 /// A cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
-    /// Its result type.
+    /// The result type of the cast.
     pub to: CastType,
     /// Whether an impossible conversion becomes null.
     pub is_tried: bool,
@@ -221,7 +221,7 @@ impl Cast {
 }
 
 impl Function {
-    /// Its entry in the list.
+    /// The function's entry in the list.
     pub fn entry(self) -> &'static Entry {
         // Entries are in the order of the enum.
         &FUNCTIONS[self as usize]

@@ -142,13 +142,13 @@ impl fmt::Display for ColumnType {
 /// A number, or an array of them, in the records of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaField {
-    /// Its name in expressions.
+    /// The name of the field in expressions.
     pub name: String,
     /// The input that it belongs to.
     pub input: usize,
-    /// Its offset in the record.
+    /// The offset of the field in the record.
     pub offset_bytes: usize,
-    /// Its type; `None` for bytes, which expressions cannot use.
+    /// The type of the field; `None` for bytes, which expressions cannot use.
     pub number: Option<Number>,
     /// Number of elements.
     pub count: usize,

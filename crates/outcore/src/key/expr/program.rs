@@ -61,7 +61,7 @@ fn named_value(expr: &Expr, error: Error) -> Error {
 /// A program, and the vector that makes it a program over vectors.
 struct Compiled {
     program: Program,
-    /// Its name and its number of elements.
+    /// The name of the vector, and its number of elements.
     vector: Option<(String, usize)>,
 }
 

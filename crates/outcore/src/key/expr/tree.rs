@@ -143,7 +143,7 @@ impl Binary {
         }
     }
 
-    /// Its notation.
+    /// The notation of the operator.
     pub const fn sign(self) -> &'static str {
         match self {
             Binary::Add => "+",

@@ -53,10 +53,10 @@ const KEYS_MIN: usize = 64;
 /// Whether elements equal to a key count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
-    /// They do not: the rank of the first equal element.
+    /// Elements equal to the key do not count: the rank of the first equal element.
     #[default]
     Left,
-    /// They do: the rank after the last equal element.
+    /// Elements equal to the key count: the rank after the last equal element.
     Right,
 }
 

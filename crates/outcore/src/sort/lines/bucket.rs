@@ -29,7 +29,7 @@ pub(super) struct FromTable {
 pub(super) struct TableLines {
     pub(super) from: Vec<FromTable>,
     pub(super) lines: u64,
-    /// With terminators.
+    /// The bytes of these lines, with terminators.
     pub(super) bytes: u64,
     /// Whether the bucket's lines have the key of the bucket before it, because a bucket was split.
     pub(super) is_continuation: bool,

@@ -50,7 +50,7 @@ struct Runs<'a> {
     keys: Vec<Vec<u8>>,
     is_over: Vec<bool>,
     rank: Rank,
-    /// Not used any more once a file is found to be unsorted.
+    /// The coding, which is not used after a file turns out to be unsorted.
     coding: Coding,
     order: &'a dyn SortKey,
     /// Whether lines are their own keys.

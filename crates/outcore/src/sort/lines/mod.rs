@@ -63,7 +63,7 @@ pub enum OnNoKey {
     /// The job fails with an error that names the line.
     #[default]
     Fail,
-    /// They are skipped and counted.
+    /// Lines without a key are skipped and counted.
     Skip,
 }
 

@@ -97,7 +97,7 @@ pub struct LineSize {
 /// The longest line of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongLine {
-    /// Its length, with its framing.
+    /// The length of the line, with its framing.
     pub bytes: u64,
     /// The length of its key; ignored if lines are their own keys.
     pub key_bytes: u64,

@@ -29,9 +29,9 @@ const MEMORY: &str = "memory of the continued run";
 /// An option that changes the bytes of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowOption {
-    /// Its name in words.
+    /// The name of the option in words.
     pub name: &'static str,
-    /// Its value as text.
+    /// The value of the option as text.
     pub value: String,
 }
 

@@ -195,7 +195,7 @@ impl TakenRows<'_> {
 pub struct MeanRow {
     /// A row, including its four-byte length.
     pub row_bytes: f64,
-    /// Its key.
+    /// The key of a row.
     pub key_bytes: f64,
 }
 
@@ -204,7 +204,7 @@ pub struct MeanRow {
 pub struct LongRow {
     /// The row, including its four-byte length.
     pub row_bytes: u64,
-    /// Its key.
+    /// The key of the row.
     pub key_bytes: u64,
 }
 
@@ -286,7 +286,7 @@ pub trait RowSource: Sync {
 /// Whole parts of rows in an output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartsInOutput {
-    /// Their number.
+    /// The number of these parts.
     pub parts: usize,
     /// What the sink of a run that continues must know.
     pub state: Vec<u8>,

@@ -342,7 +342,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let (record, scratch) = end.kept_by(journal);
     let read_back = read_back_of(whole_job, tally.as_ref(), order, options);
     let unnamed = sorted.unnamed(staged, record, read_back);
-    // Its memory is free for the check of the output.
+    // The memory of the sort is free for the check of the output.
     drop(planned);
     let mut served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     served.scratch_bytes = scratch_bytes;

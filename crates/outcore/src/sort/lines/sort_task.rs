@@ -350,7 +350,7 @@ struct Begun<'p> {
 struct Known {
     /// Whether no two strings are equal.
     is_distinct: bool,
-    /// Their numbers of occurrences, if requested.
+    /// The numbers of occurrences of the strings, if requested.
     times: Option<Times>,
 }
 

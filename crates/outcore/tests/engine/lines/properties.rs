@@ -166,7 +166,7 @@ fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     }
 }
 
-/// Their common prefix is longer than the part of a key that is kept at first.
+/// The common prefix of the lines is longer than the part of a key that is kept at first.
 #[test]
 fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
     for len in [70_000, 300_000] {

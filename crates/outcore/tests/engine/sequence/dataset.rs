@@ -534,8 +534,8 @@ fn arrays_of_other_numbers_are_refused_and_manifests_mean_their_shards() {
     .unwrap();
     let read = here.ctx.read::<u64>(&array).unwrap();
     assert_eq!(read.collect().unwrap(), here.items);
-    // The same number of bytes, but other numbers; a type of the caller means whatever the caller
-    // says.
+    // Files of the same number of bytes hold other numbers; a type of the caller means whatever the
+    // caller says.
     for error in [
         here.ctx.read::<f64>(&array).err().unwrap(),
         here.ctx.read::<i64>(&array).err().unwrap(),

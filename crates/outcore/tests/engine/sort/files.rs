@@ -484,7 +484,7 @@ fn what_is_no_plain_file_is_refused_by_name() {
         (missing, Kind::Io),
         (fifo.clone(), Kind::Usage),
         (PathBuf::from("/dev/null"), Kind::Usage),
-        // Its reported length is 0.
+        // The reported length of this file is 0.
         (PathBuf::from("/proc/self/status"), Kind::Usage),
     ] {
         let device = Arc::new(OsDevice::new(IoMode::Auto));

@@ -105,7 +105,7 @@ fn a_run_that_is_cut_while_it_is_read_is_named() {
     let error = reader.read_at(1_500_000, &mut out).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt);
     assert_eq!(error.file_path(), Some(runs[1].as_path()), "{error}");
-    // Still an error, and still no wrong data.
+    // The next read also fails, and returns no wrong data.
     assert!(reader.read_at(1_500_000, &mut out).is_err());
 }
 
