@@ -131,7 +131,7 @@ impl Error {
         )
     }
 
-    /// Whether it is about a panic.
+    /// Whether the error is about a panic.
     pub fn is_panic(&self) -> bool {
         self.0.cause.starts_with(PANICKED)
     }
@@ -198,7 +198,7 @@ impl Error {
         &self.0.operation
     }
 
-    /// Why it failed.
+    /// Why the operation failed.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }

@@ -103,7 +103,7 @@ pub struct VolumeFile {
     pub id: FileId,
     /// The drive that serves it.
     pub drive_index: usize,
-    /// Where it is.
+    /// The path of the file.
     pub path: Arc<Path>,
     /// Facts about the file at its opening.
     pub facts: FileFacts,

@@ -361,7 +361,7 @@ impl Scratch {
         }
     }
 
-    /// Whether it is sealed.
+    /// Whether the scratch is sealed.
     pub fn is_sealed(&self) -> bool {
         self.is_sealed.load(Ordering::Acquire)
     }
@@ -464,7 +464,7 @@ impl Scratch {
         self.dirs.iter()
     }
 
-    /// Whether its directories stay when it is dropped.
+    /// Whether the directories stay when the scratch is dropped.
     pub fn is_kept(&self) -> bool {
         self.dirs.iter().any(PrivateDir::is_kept)
     }

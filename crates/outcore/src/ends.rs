@@ -86,7 +86,7 @@ impl From<&Path> for Output {
 pub struct Phase {
     /// The name of the phase.
     pub name: &'static str,
-    /// How long it took.
+    /// The duration of the phase.
     pub seconds: f64,
     /// Bytes read from all drives, or from a pipe.
     pub read_bytes: u64,

@@ -74,7 +74,7 @@ pub enum Bound {
     Drive {
         /// The name of the drive.
         name: Arc<str>,
-        /// Why it has more to do than the others.
+        /// Why this drive has more to do than the others.
         role: Role,
     },
     /// All drives that move data.

@@ -34,7 +34,7 @@ const RESULT: &str = "tree";
 pub struct PassRequest<'a> {
     /// The output.
     pub output: &'a Path,
-    /// Whether it may replace an existing file.
+    /// Whether the output may replace an existing file.
     pub replace: bool,
     /// What the job reads.
     pub inputs: &'a [Input],

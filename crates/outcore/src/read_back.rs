@@ -382,7 +382,7 @@ struct Kept {
     line: Vec<u8>,
     key: Vec<u8>,
     part: usize,
-    /// Where it begins in the data of its file.
+    /// Where the line begins in the data of its file.
     at_bytes: u64,
 }
 

@@ -28,11 +28,11 @@ const OPERATION: &str = "measure drive";
 pub struct FileRange {
     /// The file.
     pub file: FileId,
-    /// Which drive it is on.
+    /// The index of the drive that holds the file.
     pub drive_index: usize,
     /// Where the range begins.
     pub start_bytes: u64,
-    /// How long it is.
+    /// The length of the range.
     pub span_bytes: u64,
 }
 

@@ -130,7 +130,8 @@ pub struct FileFacts {
     pub changed_ns: i128,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
-    /// Whether its blocks are memory (tmpfs), so that freeing them early is worth a system call.
+    /// Whether the file's blocks are memory (tmpfs), so that freeing them early is worth a system
+    /// call.
     pub is_in_memory: bool,
 }
 

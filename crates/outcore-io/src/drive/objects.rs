@@ -72,7 +72,7 @@ pub struct Unfinished {
     pub object: PathBuf,
     /// The time since its last sign of life.
     pub age: Duration,
-    /// Whether its job may still run.
+    /// Whether the job of the upload may still run.
     pub is_in_use: bool,
 }
 

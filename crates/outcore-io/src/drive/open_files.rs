@@ -57,7 +57,7 @@ pub(crate) struct OpenFile {
     pub(super) path: PathBuf,
     /// The file's identity, if it may be closed and opened again by its name.
     identity: Option<Identity>,
-    /// Whether it has been used since the table last looked for one to close.
+    /// Whether a request has used the file since the table last searched for one to close.
     is_used: AtomicBool,
 }
 
@@ -174,7 +174,7 @@ enum Entry {
         path: PathBuf,
         is_direct: bool,
         identity: Identity,
-        /// Why it could not be opened again.
+        /// Why the file could not be opened again.
         failure: Option<Errno>,
     },
     Closed,

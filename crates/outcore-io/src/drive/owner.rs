@@ -33,7 +33,8 @@ impl Owner {
         }
     }
 
-    /// Whether it still runs; `None` if it is of another machine or boot, or nothing is known.
+    /// Whether the process still runs; `None` for a process of another machine or boot, or if
+    /// nothing is known.
     pub fn is_alive(&self) -> Option<bool> {
         let is_number = self.process.bytes().all(|byte| byte.is_ascii_digit());
         if self.boot.is_empty() || self.started.is_empty() || !is_number {

@@ -328,12 +328,12 @@ impl PrivateDir {
         self.is_kept.store(false, Ordering::Release);
     }
 
-    /// Whether it stays when it is dropped.
+    /// Whether the directory stays when its handle is dropped.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Whether it is a real directory, not only a prefix of names.
+    /// Whether the directory is a real one, not only a prefix of names.
     pub(crate) fn is_on_disk(&self) -> bool {
         !matches!(self.owner, Owner::Names(_))
     }

@@ -22,7 +22,7 @@ use crate::units;
 pub struct Ledger {
     job: &'static str,
     lines: Vec<Line>,
-    /// Whether its memory uses only small pages.
+    /// Whether the job's memory uses only small pages.
     has_small_pages: bool,
 }
 

@@ -307,7 +307,7 @@ pub trait Whole<T>: Sized {
     /// The description of the step.
     const TEXT: &'static str;
 
-    /// Whether it can write several files.
+    /// Whether the step can write several files.
     fn can_be_sharded(&self) -> bool {
         true
     }

@@ -142,7 +142,7 @@ pub struct Settled {
 }
 
 impl Step {
-    /// Whether it works item by item, so that it fuses with its neighbours.
+    /// Whether the step works item by item, so that it fuses with its neighbours.
     pub fn is_fused(&self) -> bool {
         matches!(
             self,
@@ -154,7 +154,7 @@ impl Step {
         )
     }
 
-    /// Whether it reads files directly, and not the results of a table.
+    /// Whether the step reads files directly, and not the results of a table.
     pub(super) fn reads_files(&self) -> bool {
         matches!(
             self,
@@ -166,7 +166,7 @@ impl Step {
         )
     }
 
-    /// Whether its results for records can be written as shards.
+    /// Whether the step's results for records can be written as shards.
     pub(super) fn can_be_sharded(&self) -> bool {
         match self {
             Step::Sort { options, .. } => !options.unique,

@@ -51,7 +51,7 @@ pub(super) struct Element {
     bytes: usize,
     /// Content of a plain element; `None` for void and for numbers without an order.
     kind: Option<KeyKind>,
-    /// Whether it is a number that has no order here.
+    /// Whether the element is a number that has no order here.
     is_unordered: bool,
     /// The fields of a structured dtype.
     pub(super) fields: Vec<NpyField>,

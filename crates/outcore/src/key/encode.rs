@@ -46,7 +46,7 @@ pub fn complement(part: &mut [u8]) {
 /// A decimal number in text: a sign, and digits on both sides of the point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Decimal<'a> {
-    /// Whether it begins with a minus sign.
+    /// Whether the number begins with a minus sign.
     pub is_negative: bool,
     /// Digits before the point.
     pub whole: &'a [u8],

@@ -195,7 +195,7 @@ pub struct KeyField {
 }
 
 impl KeyField {
-    /// Whether it contains floats, whose NaNs are one key.
+    /// Whether the field contains floats, whose NaNs are one key.
     pub fn is_of_floats(&self) -> bool {
         matches!(self.kind, KeyKind::Numbers(number) if number.kind.is_float())
     }

@@ -56,7 +56,7 @@ impl NoKey {
         NoKey(BLANK.to_owned())
     }
 
-    /// Whether it is [`NoKey::blank`].
+    /// Whether this is [`NoKey::blank`].
     pub fn is_blank(&self) -> bool {
         self.0 == BLANK
     }

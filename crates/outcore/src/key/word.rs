@@ -26,7 +26,8 @@ pub(super) enum Atom {
 }
 
 impl Atom {
-    /// Whether its bytes are only moved and their bits flipped, independently of their values.
+    /// Whether the bytes of this run are only moved and their bits flipped, independently of their
+    /// values.
     pub(super) fn is_fixed(&self) -> bool {
         match self {
             Atom::Bytes { .. } => true,

@@ -58,11 +58,11 @@ pub(crate) struct Segment {
     pub(crate) payload_bytes: u32,
     /// Number of elements that begin in it.
     pub(crate) items: u32,
-    /// Whether it stays in memory by a reservation, which is returned once the segment has been
-    /// read.
+    /// Whether the segment stays in memory by a reservation, which is returned once the segment has
+    /// been read.
     pub(crate) is_resident: bool,
-    /// Whether its only item continues in the next segment of its bucket: an item longer than a
-    /// buffer is a chain of segments that contain nothing else.
+    /// Whether the segment's only item continues in the next segment of its bucket: an item longer
+    /// than a buffer is a chain of segments that contain nothing else.
     pub(crate) is_continued: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
     pub(crate) input_runs: Box<[InputRun]>,
@@ -143,7 +143,8 @@ impl<K> Bucket<K> {
         self.segments.iter().map(Segment::stored_bytes).sum()
     }
 
-    /// Whether it has items and none of their bytes: an earlier run of the job has written them.
+    /// Whether the bucket has items and none of their bytes: an earlier run of the job has written
+    /// them.
     pub(crate) fn is_written(&self) -> bool {
         self.counts.items > 0 && self.segments.is_empty() && self.copies_of.is_none()
     }

@@ -102,7 +102,7 @@ struct InMemory<'s> {
 }
 
 impl InMemory<'_> {
-    /// Whether it is in memory only.
+    /// Whether the segment is in memory only.
     fn is_it(&self) -> bool {
         matches!(self.segment.location, Location::Memory { copy: None, .. })
     }

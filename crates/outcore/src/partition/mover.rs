@@ -174,7 +174,7 @@ pub(crate) trait VaryingItems {
     /// Whether keys have to be made; items are their own keys otherwise.
     const HAS_KEYS: bool;
 
-    /// How they are stored one after another.
+    /// How the items are stored one after another.
     fn framing(&self) -> ItemFraming;
 
     /// Whether an item with this content is skipped.

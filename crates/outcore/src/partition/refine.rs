@@ -30,7 +30,7 @@ use outcore_io::transfers::{ReadAhead, Transfers};
 /// Earlier attempts to split a bucket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tried {
-    /// How often its items were distributed again.
+    /// How often the bucket's items were distributed again.
     pub(crate) splits: u32,
     /// How many of the latest attempts put all items into the same bucket.
     pub(crate) in_vain: u32,

@@ -81,7 +81,7 @@ struct InputIdentity {
     data_len_bytes: u64,
 }
 
-/// Which job it is.
+/// The identity of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// The version of outcore.
@@ -324,7 +324,7 @@ pub(super) struct SplitPart {
     pub(super) is_equal: bool,
     pub(super) copies_of: Option<Box<[u8]>>,
     pub(super) kind: [u64; KIND_WORDS],
-    /// Whether it is the last part of the bucket.
+    /// Whether this is the last part of the bucket.
     pub(super) is_last: bool,
 }
 
@@ -710,7 +710,7 @@ struct Reading {
     header_bytes: u64,
     parts: Vec<PartsKept>,
     part_state: Vec<u8>,
-    /// Whether it is the journal of a job in passes.
+    /// Whether the journal is that of a job in passes.
     reads_in_passes: bool,
 }
 

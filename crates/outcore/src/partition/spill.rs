@@ -71,8 +71,9 @@ impl Resident {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spilling {
     pub(crate) resident: Resident,
-    /// Whether it writes a bucket of an earlier distribution: its segments are read in an
-    /// unpredictable order, and reuse the space of segments that are freed one by one.
+    /// Whether the worker writes a bucket of an earlier distribution. The segments of such a bucket
+    /// are read in an unpredictable order, and reuse the space of segments that are freed one by
+    /// one.
     pub(crate) is_split: bool,
 }
 

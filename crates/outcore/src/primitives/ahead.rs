@@ -46,7 +46,7 @@ impl Held {
 /// The progress of a lane.
 #[derive(Debug)]
 pub(crate) struct LaneResults {
-    /// Whether it places results directly in the outputs.
+    /// Whether the lane places results directly in the outputs.
     pub(crate) is_in_front: bool,
     /// The number of the lane's pieces, and the number of pieces placed or held.
     pub(crate) pieces: u64,

@@ -61,8 +61,8 @@ pub struct Batch<'b> {
     pub first: u64,
     /// Number of positions.
     pub count: usize,
-    /// Whether it is read for a sample: adjacent batches may be missing, and it is read again when
-    /// all items are produced.
+    /// Whether the batch is read for a sample: adjacent batches may be missing, and the batch is
+    /// read again when all items are produced.
     pub is_sample: bool,
     slices: [&'b [u8]; SOURCES_MAX],
 }

@@ -378,7 +378,7 @@ struct LaneClaims {
     next: usize,
     number: u64,
     order: u64,
-    /// Whether it has taken allowance.
+    /// Whether the lane has taken allowance.
     is_ahead: bool,
 }
 

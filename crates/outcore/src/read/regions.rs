@@ -53,9 +53,9 @@ pub(crate) struct Region {
     pub at_bytes: u64,
     /// Bytes of the input since the previous region; for progress.
     pub advance_bytes: u64,
-    /// Whether it is the last region of the chunk.
+    /// Whether the region is the last one of the chunk.
     pub ends_chunk: bool,
-    /// Whether it repeats one of an earlier run.
+    /// Whether the region repeats one of an earlier run.
     pub is_repeated: bool,
     head: Vec<u8>,
     buf: Option<Buf>,
@@ -77,7 +77,7 @@ struct Read {
     /// The wanted range of the file's data.
     from: u64,
     to: u64,
-    /// Whether it is the first of its stretch, where the start of a record must be found.
+    /// Whether the read is the first of its stretch, where the start of a record must be found.
     is_first: bool,
     token: u64,
     buf: Option<Buf>,

@@ -128,7 +128,7 @@ pub fn given_separator_note(name: &Path, given: u8, sample: &Beginning<'_>) -> O
 pub struct Beginning<'a> {
     /// The bytes of the beginning.
     pub head: &'a [u8],
-    /// Whether they are the whole text.
+    /// Whether these bytes are the whole text.
     pub is_all: bool,
 }
 

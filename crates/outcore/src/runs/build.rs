@@ -295,7 +295,7 @@ struct Request<'a> {
     options: BuildOptions,
     /// The existing view.
     old: Option<&'a Manifest>,
-    /// Whether its runs stay.
+    /// Whether the runs of the existing view stay.
     appends: bool,
 }
 

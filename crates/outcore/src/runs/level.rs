@@ -80,7 +80,7 @@ pub(super) enum Generation {
     Passing,
     /// Runs of the view.
     Last {
-        /// Whether its manifest may replace an existing one.
+        /// Whether the view's manifest may replace an existing one.
         replace: bool,
     },
 }
@@ -264,7 +264,7 @@ pub(super) struct GrowingLevel<'a> {
     shape: &'a Shape,
     first_number: u32,
     made: u32,
-    /// Whether its runs are merged again: they share one file per drive.
+    /// Whether the level's runs are merged again: they share one file per drive.
     is_passing: bool,
     state: Mutex<Grown>,
 }

@@ -329,7 +329,7 @@ impl Manifest {
         format!("view {}", self.id)
     }
 
-    /// Whether it has runs outside of its directory.
+    /// Whether the view has runs outside of its directory.
     fn has_runs_elsewhere(&self) -> bool {
         self.runs.iter().any(|run| run.path.is_absolute())
     }
@@ -412,7 +412,7 @@ impl Manifest {
         }
     }
 
-    /// Whether reading it failed because it does not exist.
+    /// Whether reading the manifest failed because the manifest does not exist.
     pub(super) fn is_missing(error: &Error) -> bool {
         error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
     }

@@ -160,7 +160,7 @@ impl SortedView {
         self.set.records()
     }
 
-    /// Whether it has no records.
+    /// Whether the view has no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -24,7 +24,7 @@ pub(super) struct FilePart {
     /// The offset of the records in the part's file.
     pub(super) at_bytes: u64,
     pub(super) len_bytes: u64,
-    /// Whether its last line has no terminator.
+    /// Whether the last line of the part has no terminator.
     pub(super) is_unended: bool,
 }
 

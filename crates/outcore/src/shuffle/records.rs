@@ -20,11 +20,11 @@ use crate::read::terminators::Terminators;
 
 /// Records as a shuffle sees them.
 pub(super) trait Records: Sync {
-    /// How they are found in the input.
+    /// How records are found in the input.
     type Framing: Framing;
     /// The place of one in an area.
     type Ref: Pod + Send;
-    /// How they are moved to their buckets.
+    /// How records are moved to their buckets.
     type Mover: Mover<Route = RandomRoute>;
 
     fn framing(&self) -> Self::Framing;

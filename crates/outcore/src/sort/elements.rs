@@ -22,7 +22,7 @@ use outcore_io::{Error, Kind, Result};
 pub(crate) trait Elements: Sync {
     /// The type of the keys for classification.
     type Key: Key;
-    /// How they are moved to their buckets.
+    /// How elements are moved to their buckets.
     type Items: FixedItems;
 
     /// Size of an element.

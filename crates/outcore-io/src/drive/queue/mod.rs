@@ -108,7 +108,7 @@ struct Entry<T> {
     span: Span,
     /// Order of arrival.
     number: u64,
-    /// Whether it must not be merged.
+    /// Whether the entry must not be merged.
     is_alone: bool,
     cargo: T,
 }

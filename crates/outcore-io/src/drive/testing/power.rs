@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 struct Written {
     path: PathBuf,
     durable: Vec<u8>,
-    /// Whether its name would survive a power loss.
+    /// Whether the file's name would survive a power loss.
     is_named: bool,
     /// The changes since the last sync, in order.
     since: Vec<Change>,

@@ -20,7 +20,7 @@ pub(super) struct Fault {
 }
 
 impl Step {
-    /// Whether it is an integer operation without a result for some operands.
+    /// Whether this is an integer operation that has no result for some operands.
     pub(super) fn may_fail(&self) -> bool {
         let Step::Arithmetic { operator, kind, .. } = self else {
             return false;

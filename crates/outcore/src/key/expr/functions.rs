@@ -248,7 +248,7 @@ impl Entry {
         }
     }
 
-    /// Whether it accepts this number of arguments.
+    /// Whether the function accepts this number of arguments.
     pub(super) fn takes(&self, count: usize) -> bool {
         let named = |text: &str| text.split(',').filter(|part| has_name(part)).count();
         let needed = self.values.split('[').next().map_or(0, named);

@@ -80,7 +80,7 @@ pub struct Named {
     pub name: String,
     /// The values.
     pub value: Expr,
-    /// Whether it was written as `value as name`.
+    /// Whether the expression was written as `value as name`.
     pub is_alias: bool,
 }
 
@@ -122,7 +122,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Whether it is a comparison.
+    /// Whether the operator is a comparison.
     pub const fn is_comparison(self) -> bool {
         use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
         matches!(

@@ -33,11 +33,11 @@ pub(super) struct TableLines {
     pub(super) bytes: u64,
     /// Whether the bucket's lines have the key of the bucket before it, because a bucket was split.
     pub(super) is_continuation: bool,
-    /// Whether it was split off a bucket of equal keys with several lines.
+    /// Whether the bucket was split off a bucket of equal keys with several lines.
     pub(super) is_repeated: bool,
     /// Among equal lines that were only counted, those of the second of two sides.
     pub(super) second_side: u64,
-    /// Whether it holds no lines, but only the totals of all buckets before it.
+    /// Whether the bucket holds no lines, but only the totals of all buckets before it.
     pub(super) is_total: bool,
 }
 

@@ -312,7 +312,7 @@ impl<'a> LineFile<'a> {
         }
     }
 
-    /// Whether its next block has been requested and has not arrived.
+    /// Whether the file's next block has been requested and has not arrived.
     fn is_waiting(&self) -> bool {
         self.coming.front().is_some_and(|next| next.buf.is_none())
     }
