@@ -13,9 +13,9 @@
 //! frees blocks of a file with several names (hard links; [`check_links`]).
 //!
 //! If the job fails or is killed before its output is in place, the marker and the directories
-//! stay: the file has holes, and scratch has the parts that were written. Data that the job held in
-//! memory are lost, so outcore cannot restore the file automatically. Once the output is in place,
-//! the code that removes the input calls [`unmark`].
+//! stay. The file then has holes, and scratch has the parts that were written. Data that the job
+//! held in memory are lost, so outcore cannot restore the file automatically. Once the output is in
+//! place, the code that removes the input calls [`unmark`].
 //!
 //! Files in private directories belong to the job and need no marker.
 

@@ -7,9 +7,10 @@
 //! last commit, and ignores everything after it: a torn or damaged tail ends the journal at the
 //! last commit before it. A journal of another version is not read.
 //!
-//! Format: little-endian, each record at a multiple of 16 bytes: length of the payload (u32), kind
-//! (u32), checksum (u64, XXH3 seeded with the checksum of the previous record), payload, zeros.
-//! After a commit, zeros fill the block of 4 KiB, so that every write is aligned.
+//! Format: little-endian. Each record begins at a multiple of 16 bytes and consists of the
+//! payload's length (u32), kind (u32), checksum (u64), payload and zeros. The checksum is XXH3,
+//! seeded with the checksum of the previous record. After a commit, zeros fill the block of 4 KiB,
+//! so that every write is aligned.
 //!
 //! Bounds: one buffer of [`BUFFER_BYTES`]; a record of at most [`PAYLOAD_BYTES_MAX`].
 

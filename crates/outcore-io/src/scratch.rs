@@ -488,8 +488,8 @@ impl Scratch {
         self.files.len() / self.bands
     }
 
-    /// The drive that is next: not full (or with a freed extent that is long enough), below its
-    /// limit, not busy, and with the least data in this band for its weight.
+    /// The drive that is next. It has room or a freed extent that is long enough, is below its
+    /// limit and not busy, and has the least data in this band for its weight.
     fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
         let count = self.drive_count();
         let mut best: Option<(bool, f64, usize)> = None;

@@ -1,9 +1,9 @@
 //! Creates threads; a thread that cannot be created is an error.
 //!
-//! Contract: [`spawn`] and [`spawn_scoped`] start a thread with a name that tools show. If the
-//! system refuses (a limit on processes, no memory for its stack), the error names the thread and
-//! the number of threads, and says what to try next. Nothing panics. A caller that can work with
-//! fewer threads continues without that thread.
+//! Contract: [`spawn`] and [`spawn_scoped`] start a thread with a name that tools show. The system
+//! may refuse a thread because of a limit on processes or because it has no memory for the stack.
+//! The error then names the thread and the number of threads, and says what to try next. Nothing
+//! panics. A caller that can work with fewer threads continues without that thread.
 
 use std::io;
 use std::panic::resume_unwind;

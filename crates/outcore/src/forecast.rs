@@ -291,10 +291,10 @@ fn seconds_text(seconds: Option<f64>, is_bound: bool) -> String {
     }
 }
 
-/// The prediction for `phases` as lines of a plan, with `scratch_bytes` of scratch if there may be
-/// any, the rates, and the origin of the computing costs if they are counted. The lines after the
-/// first are indented by four spaces. They say what bounds each phase, and what a spread output
-/// would save.
+/// The prediction for `phases` as lines of a plan. It includes `scratch_bytes` of scratch if there
+/// may be any, the rates, and the origin of the computing costs if they are counted. The lines
+/// after the first are indented by four spaces. They say what bounds each phase, and what a spread
+/// output would save.
 pub fn predicted_text(
     phases: &[PhasePlan],
     scratch_bytes: Option<u64>,

@@ -2,7 +2,7 @@
 //!
 //! Contract (PALID, SPAA 2025, section 3, batched writer): pieces of the output arrive in any order
 //! from any thread and cover it exactly once. The part of a piece that fills whole 4 KiB blocks is
-//! written from the piece's own buffer, without a copy if the buffer is aligned like the file
+//! written from the piece's own buffer. This takes no copy if the buffer is aligned like the file
 //! (`address % 4096 == offset % 4096`). The rest at its edges goes to a table of edge blocks that
 //! all threads share; the piece that completes a block writes it. The last block is padded; the
 //! file is truncated when it is published.

@@ -1,9 +1,9 @@
 //! The resources that this machine, or the surrounding container, lets a job use by default.
 //!
 //! Contract: reads a few small files under `/proc` and `/sys/fs/cgroup`. A file that cannot be read
-//! is skipped; it is never an error. Memory is the smallest of the kernel's available memory, the
-//! rest of this process's address space, and every control-group limit (version 1 or 2) from this
-//! process's group up to the root. Threads follow affinity masks and processor quotas.
+//! is skipped; it is never an error. Memory is the smallest of three kinds of limits: the kernel's
+//! available memory, the rest of this process's address space, and the limits of its control groups
+//! (version 1 or 2) up to the root. Threads follow affinity masks and processor quotas.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Which links in the names of outputs are followed.
 //!
 //! Contract: an output's name may be a link to a file. outcore then writes that file and keeps the
-//! link ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set: in a
+//! link ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set. In a
 //! directory that is sticky and writable by all, a link must belong to the user or to the owner of
 //! the directory. Owner and target are read from one open link, so outcore follows exactly the link
 //! that it checked. A link without a target is an error. The same rule holds for a directory in

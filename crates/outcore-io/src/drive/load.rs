@@ -1,12 +1,12 @@
 //! A load on drives: requests of one kind, a fixed number in flight on each file range, counted and
 //! timed.
 //!
-//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s,
-//! from the calling thread and through one [`Queue`], until its time or its bytes are used up. Then
-//! it waits for the last request. It replaces each completed request with one to the same range, so
-//! a slow drive does not slow the others. Writes end with a sync, which is part of the measured
-//! time. An [`Observer`] sees every request with its latency; all requests of one completion batch
-//! get the same time.
+//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s
+//! until its time or its bytes are used up. Then it waits for the last request. It runs on the
+//! calling thread, with one [`Queue`]. It replaces each completed request with one to the same
+//! range, so a slow drive does not slow the others. Writes end with a sync, which is part of the
+//! measured time. An [`Observer`] sees every request with its latency; all requests of one
+//! completion batch get the same time.
 //!
 //! Model: fio's jobs with `iodepth`. The probe and the benchmarks use these loads.
 //!

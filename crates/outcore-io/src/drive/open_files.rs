@@ -2,7 +2,7 @@
 //!
 //! Contract: a device and its queues share a [`FileTable`]. Files that are open for reading may use
 //! half of the process's descriptors (`RLIMIT_NOFILE`). Beyond that, or if the system has no
-//! descriptor left, the table closes files that have not been used recently and opens them again,
+//! descriptor left, the table closes files that have not been used recently. It opens them again,
 //! by name, at their next use. Jobs can therefore merge and read any number of inputs at once. A
 //! file stays open while anything holds its [`OpenFile`]. If the name then leads to another file,
 //! the table reports an error ([`FileTable::lost`]) and does not read that file.

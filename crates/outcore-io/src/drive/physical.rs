@@ -1,10 +1,10 @@
 //! The physical drive below a file system, for plans.
 //!
 //! Contract: [`physical_drive`] gives two file systems the same number if the kernel reports that
-//! they are on one drive: partitions of a disk, and volumes of the device mapper on one device. The
-//! numbers come from `/sys/dev/block`. A file system without a block device of its own (btrfs,
-//! tmpfs, network) keeps its own number. A loop device counts as a drive of its own, whichever
-//! drive holds its file.
+//! they are on one drive. Such file systems are partitions of a disk, and volumes of the device
+//! mapper on one device. The numbers come from `/sys/dev/block`. A file system without a block
+//! device of its own (btrfs, tmpfs, network) keeps its own number. A loop device counts as a drive
+//! of its own, whichever drive holds its file.
 
 use std::fs;
 use std::path::{Path, PathBuf};

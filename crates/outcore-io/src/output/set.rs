@@ -2,11 +2,11 @@
 //!
 //! Contract: a directory of parts, or of folders called `key=value`, has a list [`SET_LIST`], which
 //! names its files ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, for
-//! one of its folders, the list above. [`FileSet::check`] fails, with the name of the file, if a
-//! reader would see anything else than the set: a missing file, a replaced one, or one that the
-//! list does not name. Any other list whose name begins with `_` describes only its own files, not
-//! the others in the directory. In an existing directory the list is put in place before its files,
-//! so that no reader accepts a set whose publishing was interrupted.
+//! one of its folders, the list above. [`FileSet::check`] fails if a reader would not see exactly
+//! the set. It names the file that is missing, was replaced, or is not in the list. Any other list
+//! whose name begins with `_` describes only its own files, not the others in the directory. In an
+//! existing directory the list is put in place before its files, so that no reader accepts a set
+//! whose publishing was interrupted.
 //!
 //! Bounds: reads the end of each file.
 

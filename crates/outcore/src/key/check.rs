@@ -5,7 +5,7 @@
 //! so threads can share a file. A record is unordered if its key is smaller than the key of the
 //! record before it, as in valsort. Options also count ties in the wrong byte order, or equal keys,
 //! as unordered. The checksum is the 128-bit sum of a hash of every record, so it does not depend
-//! on their order: two files with the same count and checksum hold the same records, except with a
+//! on their order. Two files with the same count and checksum hold the same records, except with a
 //! probability of 2^-64. For gensort records the hash is zlib's CRC-32, which gives the checksums
 //! of sortbenchmark.org; for all others it is XXH3-64.
 //!

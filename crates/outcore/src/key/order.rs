@@ -9,9 +9,10 @@
 //!   complemented
 //!
 //! Strings compare as unsigned bytes. A descending job reverses every field, so a field marked
-//! `desc` becomes ascending in it. The raw part omits bytes of key fields: when it is reached the
-//! keys are equal, and because every map is a bijection except for NaNs, those bytes are equal as
-//! well. So a gensort record's string is the record itself, and that of an integer is the number.
+//! `desc` becomes ascending in it. The raw part omits bytes of key fields. A comparison reaches it
+//! only if the keys are equal, and every map is a bijection except for NaNs, so those bytes are
+//! equal as well. So a gensort record's string is the record itself, and that of an integer is the
+//! number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
 //! compiled once into a small program; loops over many records ([`Order::each_word`]) select the

@@ -6,8 +6,8 @@
 //! function of the item. Keys are made when needed and never stored on a drive. Text encodings:
 //! [`super::encode`].
 //!
-//! Two orders are faster because their keys need not be made: items that are their own keys
-//! ([`SortKey::is_item`]), and records of fixed fields, whose key is read in place as words
+//! Two orders are faster because their keys need not be made. Some items are their own keys
+//! ([`SortKey::is_item`]), and the key of a record of fixed fields is read in place as words
 //! ([`super::order`]). Single numbers are even simpler: they are converted to unsigned integers in
 //! place ([`super::scalar`]).
 //!
@@ -141,8 +141,8 @@ impl Rank {
 
 /// Order of two keys or items as strings of unsigned bytes, a prefix first.
 ///
-/// N.B. an empty string is never passed to `memcmp`. Its address may be invalid (an empty `Vec` or
-/// `Box` points to no memory), and the C library's masked load of such an address traps into
+/// N.B. an empty string is never passed to `memcmp`. Its address may be invalid, because an empty
+/// `Vec` or `Box` points to no memory. The C library's masked load of such an address traps into
 /// microcode, which takes ninety times as long (docs/decisions/0022).
 #[inline(always)]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {

@@ -3,8 +3,8 @@
 //! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no fixed
 //! order. A segment on scratch is verified when all of it is read, against a checksum seeded by its
 //! location. For ordered jobs each segment lists its [`InputRun`]s: runs of elements that were
-//! consecutive in the input, with a position that sorts the input runs of a bucket in input order.
-//! No element carries its own position.
+//! consecutive in the input. Each has a position, which sorts the input runs of a bucket in input
+//! order. No element carries its own position.
 
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};

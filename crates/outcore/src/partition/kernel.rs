@@ -11,15 +11,15 @@
 //! instead. One scatter takes only keys, only records, or only appends.
 //!
 //! If the buffers are larger than the caches, keys are first gathered in a cache line of their
-//! bucket, and whole lines are written past the caches. The reason: a buffer fills slowly among
-//! hundreds of others, so none of it would still be in the cache, and writing a whole line avoids
-//! reading it first. N.B. without lines, a key takes twice as long with 256 buffers; with plain
-//! stores, 1.5 times as long (docs/decisions/0022).
+//! bucket, and whole lines are written past the caches. A buffer fills slowly among hundreds of
+//! others, so none of it would still be in the cache. Writing a whole line avoids reading that line
+//! first. N.B. without lines, a key takes twice as long with 256 buffers; with plain stores, 1.5
+//! times as long (docs/decisions/0022).
 //!
 //! The loop uses `unsafe` for two reasons. Indexing through slices costs three more loads and two
-//! more compares per key than the one load, store and test of a pointer, and this loop runs once
-//! for every key of every distribution. Vector instructions that not every machine has are selected
-//! at run time. Outside of memory and I/O, only `key::byte_order` and `read::terminators` in the
+//! more compares per key than the one load, store and test of a pointer. This loop runs once for
+//! every key of every distribution. Vector instructions that not every machine has are selected at
+//! run time. Outside of memory and I/O, only `key::byte_order` and `read::terminators` in the
 //! engine use `unsafe` as well.
 //!
 //! Invariants (checked on entry, relied on inside):

@@ -154,8 +154,8 @@ pub(crate) struct Wishes {
     pub(crate) reads_max: usize,
 }
 
-/// Segment lengths to try for items of `item_bytes`: halvings of the longest that hold an item, and
-/// the length of one item if it would leave much of the longest empty.
+/// Segment lengths to try for items of `item_bytes`. These are halvings of the longest length that
+/// hold an item, and the length of one item if items would leave much of the longest segment empty.
 pub(crate) fn segments_tried(item_bytes: usize) -> impl Iterator<Item = usize> {
     let own_bytes = item_bytes.next_multiple_of(BLOCK_BYTES);
     let longest_bytes = SEGMENT_BYTES_MAX.max(own_bytes);

@@ -1,8 +1,8 @@
 //! The steps of a job that can be resumed, from its beginning to its checkpoints.
 //!
-//! Contract: [`Resumed`] follows the steps of a job: it finds what a dead run has left, stages the
-//! output and scratch in the directories of that run, and makes the checkpoints. A resumed job uses
-//! the plan, the seed and the threads of the dead one, not those of this run. Its buckets are
+//! Contract: [`Resumed`] follows the steps of a job. It finds the leftovers of a dead run, stages
+//! the output and scratch in the directories of that run, and makes the checkpoints. A resumed job
+//! uses the plan, the seed and the threads of the dead one, not those of this run. Its buckets are
 //! therefore the same; a sum over the sample checks this. If the job keeps no journal, each step
 //! does only its usual work. A job whose dead run had put its output in place ends with
 //! [`Staged::finished`].

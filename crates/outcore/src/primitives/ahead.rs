@@ -5,10 +5,10 @@
 //! by buffer; after that the lane places results directly. The code that claims pieces ensures that
 //! there is room ([`super::pieces::Ahead`]), so holding never waits.
 //!
-//! Therefore, drives with later parts of a sequence are read in parallel with those of earlier
-//! parts, as far as memory allows, even if one file takes all results in order. Beyond that, no
-//! method with a single read can do better, because the place of an item depends on all items
-//! before it.
+//! Therefore, drives with later parts of a sequence are read in parallel with drives of earlier
+//! parts, as far as memory allows. This holds even if one file takes all results in order. Beyond
+//! that, no method with a single read can do better, because the place of an item depends on all
+//! items before it.
 //!
 //! Bounds: the pool of the hold, made of the memory that the pass leaves.
 

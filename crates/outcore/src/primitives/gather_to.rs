@@ -3,10 +3,10 @@
 //!
 //! Contract: the output has the elements at the positions, in the order of the positions. If
 //! positions and elements fit in memory, they are gathered at once. Otherwise the positions are
-//! sorted together with their places, the elements are read in ascending order, and then sorted
-//! back by place (sort, gather, sort: the permutation of external memory, Aggarwal and Vitter, CACM
-//! 31(9), 1988). Large elements are copied from their places one by one. The output bytes do not
-//! depend on the method.
+//! sorted together with their places. The elements are read in ascending order, and then sorted
+//! back by place. (Sort, gather, sort: this is the permutation of external memory, Aggarwal and
+//! Vitter, CACM 31(9), 1988.) Large elements are copied from their places one by one. The output
+//! bytes do not depend on the method.
 //!
 //! Bounds for the second method: a sort of 16 bytes per position, a sort of the elements with 8
 //! bytes more each, and one read of each block that holds a wanted element. Memory is that of a

@@ -8,9 +8,9 @@
 //! of the sequence.
 //!
 //! If all results go one after another, a lane is a series of adjacent segments on one drive. The
-//! lanes after the one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: the
-//! next one of each drive, as long as there is allowance for the results, so that no drive waits
-//! for another. Pieces without allowance are claimed strictly in order.
+//! lanes after the one whose results are being placed ([`Pieces::set_front`]) are read *ahead*, so
+//! that no drive waits for another. Only the next lane of each drive is read ahead, as long as
+//! there is allowance for the results. Pieces without allowance are claimed strictly in order.
 //!
 //! Piece length is a multiple of the *grain*, which depends only on the sizes of elements. A fold
 //! by grains has the same result for any memory and threads.

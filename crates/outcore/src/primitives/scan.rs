@@ -1,14 +1,15 @@
 //! Prefix sums over any monoid, inclusive and exclusive.
 //!
 //! Contract (PALID, SPAA 2025, section 4: scan): item i of the result is the fold of the items up
-//! to i (inclusive), or before it (exclusive), from left to right, one by one. For floats the
-//! result has exactly the bits of a loop over the data, if there is only one pass. Pieces are read
-//! and mapped in parallel. A piece is scanned when it is next to be appended, from the value that
-//! the previous piece left. This takes one read and one write, into one file or several.
+//! to i (inclusive), or before i (exclusive). The fold goes from left to right, one item at a time.
+//! For floats the result has exactly the bits of a loop over the data, if there is only one pass.
+//! Pieces are read and mapped in parallel. A piece is scanned when it is next to be appended, from
+//! the value that the previous piece left. This takes one read and one write, into one file or
+//! several.
 //!
 //! If the data are on three or more drives and the result is several shards, all stretches except
 //! for the last are read twice. They are first folded, on all drives at once, and then scanned in
-//! parallel, each from the fold of those before it. Two reads are the minimum here: a drive has
+//! parallel, each from the fold of those before it. Two reads are the minimum here. A drive has
 //! nothing to write before all earlier data have been read, and by then its own data should have
 //! been read as well. On D drives this takes 2/D of the time of one read in order, which uses one
 //! drive at a time.

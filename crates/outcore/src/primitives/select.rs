@@ -147,8 +147,9 @@ where
 }
 
 /// As [`top_k`], but passes the items one after another to `each`, for any `k`, and never holds all
-/// of them. It takes `k / m` reads of the sources if memory selects m at a time (an eighth of
-/// memory divided by the size of an item plus 16 bytes, less with more threads).
+/// of them. It takes `k / m` reads of the sources if memory has room to select m items at a time. m
+/// is an eighth of the memory divided by the size of an item plus 16 bytes, and less with more
+/// threads.
 ///
 /// # Errors
 /// The errors of `each`; [`crate::Kind::Memory`] if not even one item fits; the errors of

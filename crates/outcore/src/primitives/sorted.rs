@@ -4,8 +4,8 @@
 //! their pass directly to the buckets of the sort. The splitters come from a sample that is made
 //! first, so functions are called twice for some items. After filters, the plan estimates the
 //! number of items from that sample; the output has room for all. If a position may yield any
-//! number of items, there is no such limit, so the output must be a pipe, or the items are written
-//! to a file first.
+//! number of items, the number of items has no limit. The output must then be a pipe, or the items
+//! are written to a file first.
 //!
 //! Bounds: the memory of a sort, which reads nothing itself and leaves its read memory to the pass.
 //! I/O is one read of the sources, the sample, and the scratch I/O and output of a sort.

@@ -8,15 +8,15 @@
 //! records end. Records do not continue from one file into the next; an unterminated last record is
 //! terminated here.
 //!
-//! A reader can repeat the regions of an earlier run first ([`RegionReader::after`]): the division
-//! of a chunk into regions depends only on the sizes, so a list of the regions' chunks determines
-//! them.
+//! A reader can first repeat the regions of an earlier run ([`RegionReader::after`]). A list of the
+//! regions' chunks is enough for this, because the division of a chunk into regions depends only on
+//! the sizes.
 //!
 //! Bounds: the reader alternates among `open_chunks` chunks, each with a window of reads of
 //! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being assembled.
-//! When all of them have been requested, the following chunks are read ahead in the rest of the
-//! windows, because a chunk may be as short as one read. Each byte is read once, except for a block
-//! or two at the boundaries of chunks.
+//! When these chunks have been requested completely, the reader reads the following chunks ahead in
+//! the rest of the windows, because a chunk may be as short as one read. Each byte is read once,
+//! except for a block or two at the boundaries of chunks.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! An interface for drives that merge what they store.
 //!
-//! Model: ActiveSort (Lee et al.), section 5: the host tells the drive where the runs are and what
+//! Model: ActiveSort (Lee et al.), section 5. The host tells the drive where the runs are and what
 //! their keys are, and then reads the merged file as if it existed. [`MergeDevice::open`] is that
 //! call, [`MergeStream::read`] that file. [`HostMerge`] is the only backend: this machine merges. A
 //! program that reads a view from several threads opens one stream per thread.

@@ -1,9 +1,10 @@
 //! Writes merged records of a view: to a longer run, a sorted file, shards, or a pipe.
 //!
-//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it:
-//! absent or complete, every byte at its final place, in parallel by as many threads as have memory
-//! for a reader. [`SortedView::write_to`] does the same with a range of records. Merges before the
-//! last one write the files of the next level, one thread per run. [`super::copy`] writes to pipes.
+//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it,
+//! absent or complete. As many threads as have memory for a reader write in parallel, every byte at
+//! its final place. [`SortedView::write_to`] does the same with a range of records. Merges before
+//! the last one write the files of the next level, one thread per run. [`super::copy`] writes to
+//! pipes.
 //!
 //! Memory: one reader per thread, and a few buffers of 1 MiB.
 

@@ -242,8 +242,8 @@ impl Shape {
     }
 }
 
-/// Records per block for data of `data_bytes`: as few as an index of moderate size allows, with
-/// blocks that begin at 4 KiB boundaries if the record's size permits that with moderate blocks.
+/// Records per block for data of `data_bytes`: as few as an index of moderate size allows. Blocks
+/// begin at 4 KiB boundaries if the record's size permits that with blocks of moderate length.
 pub(super) fn block_units(unit_bytes: usize, data_bytes: u64) -> u64 {
     let record_bytes = unit_bytes as u64;
     let wanted = (data_bytes / BLOCKS_WANTED)

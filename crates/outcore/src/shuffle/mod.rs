@@ -5,9 +5,9 @@
 //! record, then permute bucket by bucket.
 //!
 //! Contract: every order is equally likely. The order depends only on the seed, the epoch, the
-//! input's bytes and the length of a record ([`tree`]), not on threads, drives or memory, so a
-//! shuffle can be repeated elsewhere. No key is stored. Inputs are only read; no output remains
-//! after a failure. Unterminated last lines are terminated.
+//! input's bytes and the length of a record ([`tree`]). It does not depend on threads, drives or
+//! memory, so a shuffle can be repeated elsewhere. No key is stored. Inputs are only read; no
+//! output remains after a failure. Unterminated last lines are terminated.
 //!
 //! Bounds: memory as planned ([`plan`]). I/O is 2 reads and 2 writes of the data, minus the data
 //! that stay in memory; each further distribution adds one read and one write. One hash per record

@@ -25,8 +25,9 @@ use outcore_io::units;
 const LEVELS_MAX: u32 = 3;
 /// Largest number of chunks of the input that a thread has open.
 const OPEN_CHUNKS_MAX: usize = 8;
-/// Names of reservations, in addition to those of all distributions: for lines longer than a buffer
-/// when a bucket is distributed again, and for loading, permuting and writing buckets.
+/// Names of reservations, in addition to those of all distributions. They are for lines longer than
+/// a buffer when a bucket is distributed again, for buckets that are permuted, and for references
+/// to records.
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const REFS: &str = "references to records";

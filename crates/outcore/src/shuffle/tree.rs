@@ -166,8 +166,9 @@ impl Walk {
         }
     }
 
-    /// The destinations of the next elements, as in [`Walk::next`], but level by level: first the
-    /// inputs of the hashes, which depend on the previous elements, then all hashes at once.
+    /// The destinations of the next elements, as in [`Walk::next`], but level by level. Each level
+    /// first computes the inputs of the hashes, which depend on the previous elements, then all
+    /// hashes at once.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         self.number += nodes.len() as u64;
         if self.levels == 0 {

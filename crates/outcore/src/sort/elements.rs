@@ -2,7 +2,7 @@
 //! sort.
 //!
 //! Contract: [`Elements`] returns the unsigned key for classification, moves elements into buckets,
-//! and states how deep the order goes. A scalar is its own key: it is converted to a native
+//! and states how deep the order goes. A scalar is its own key. It is converted to a native
 //! unsigned integer when it is first read, and back when it is finally written, so scratch holds
 //! ordered integers. A record keeps its bytes; its key at depth d is word d of its order string
 //! ([`crate::key::order`]), and a bucket whose records share a word is split by the next word.

@@ -100,8 +100,8 @@ impl SortPlan {
         self.common.segment_sizes(SPLIT_SLOTS)
     }
 
-    /// Upper bound on the input runs that an ordered job records: in each of the last buckets one
-    /// per stretch of input that a thread took, and one in each of `segments`.
+    /// Upper bound on the input runs that an ordered job records. Each of the last buckets has one
+    /// per stretch of input that a thread took, and each of `segments` has one more.
     fn input_runs(&self, segments: u64) -> u64 {
         if !self.size.is_ordered {
             return 0;
@@ -178,9 +178,9 @@ impl Planned for SortPlan {
         (items, costs)
     }
 
-    /// Hundreds of sampled elements per bucket, from a few places per bucket: in sorted input, the
-    /// elements of one place are adjacent and give no more information than a single one. Reads at
-    /// most 1/16 of the data.
+    /// Hundreds of sampled elements per bucket, from a few places per bucket. In sorted input, the
+    /// elements of one place are adjacent and give no more information than a single element. Reads
+    /// at most 1/16 of the data.
     fn choose_sample(&mut self) -> (f64, f64) {
         let size = &self.size;
         let element_bytes = size.element_bytes as u64;

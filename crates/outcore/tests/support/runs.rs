@@ -2,7 +2,7 @@
 //! afterwards.
 //!
 //! Contract: [`Sort::on_ram`] sets up drives `/d0` to `/d7`, and [`Sort::on_files`] directories
-//! `d0` to `d7`. Both run the sort and check the guarantees of every run, successful or not: inputs
+//! `d0` to `d7`. Both run the sort and check the guarantees of every run, successful or not. Inputs
 //! are unchanged, only inputs and published output are left, all memory is returned, and the limit
 //! was never exceeded.
 

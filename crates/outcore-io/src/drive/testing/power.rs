@@ -3,8 +3,8 @@
 //! Contract: wraps any device and counts its operations (reads and writes as they complete, and
 //! every call that changes a file or a name). After the chosen number, each further operation
 //! fails with EIO, as on a drive without power. [`PowerDevice::lose`] then gives the contents that
-//! each file has after the loss: all that was synced, and any subset of the blocks of 4 KiB that
-//! were written since, drawn from the seed. Names are as durable as [`FileSystem`] promises: a
+//! each file has after the loss. A file keeps all data that were synced, and a subset of the 4 KiB
+//! blocks written since, drawn from the seed. Names are as durable as [`FileSystem`] promises: a
 //! rename when it returns, and a new file with its first sync.
 //!
 //! Memory: two copies of all files that are written. For tests.

@@ -1,8 +1,8 @@
 //! Columns and the loops over them.
 //!
-//! Contract: a register is space for the values of a batch, of any type, aligned to 8 bytes: one
-//! per row, or `width` adjacent values per row of a program over vectors. Each loop is one
-//! operation over whole columns. Branches depend only on the operation and the type, and are
+//! Contract: a register is space for the values of a batch, of any type, aligned to 8 bytes. It has
+//! one value per row, or `width` adjacent values per row of a program over vectors. Each loop is
+//! one operation over whole columns. Branches depend only on the operation and the type, and are
 //! outside of the loop.
 
 use std::cmp::Ordering;

@@ -2,8 +2,8 @@
 //! has lines.
 //!
 //! Contract: [`split_past_caches`] moves each key to the next place of its part, as a plain loop
-//! does, but gathers keys in a line of their part and writes whole lines past the caches. So a line
-//! of the area is not read before it is overwritten, and one line per part stays in the
+//! does. However, it gathers keys in a line of their part and writes whole lines past the caches.
+//! So a line of the area is not read before it is overwritten, and one line per part stays in the
 //! second-level cache. The result is in memory afterwards, not in the caches. Models and reasons:
 //! [`super`]. Memory: [`lines_bytes`], from the caller.
 

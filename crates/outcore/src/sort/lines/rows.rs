@@ -263,7 +263,7 @@ pub trait RowSource: Sync {
     /// The errors of [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// Like [`RowSource::make`], in a run that continues a killed one: repeats the rows that this
+    /// Like [`RowSource::make`], in a run that continues a killed one. Repeats the rows that this
     /// thread had [taken](TakenRows), in the same order, and goes on with the rows that no thread
     /// has taken.
     ///

@@ -197,8 +197,8 @@ fn run_end(is_with_last: &[bool], from: usize) -> usize {
     from + 1 + more.take_while(|is_with| **is_with).count()
 }
 
-/// If one of several buckets that go together is sorted alone, all of them are, in a space that is
-/// enough for each: one may have more lines, and another more bytes.
+/// If one of several buckets that go together is sorted alone, all of them are. They share a space
+/// that is enough for each, because one bucket may have more lines, and another more bytes.
 fn share_space(alone: &mut [Option<Space>], spaces: &[Space], is_with_last: &[bool]) {
     let mut from = 0;
     while from < alone.len() {
