@@ -208,7 +208,7 @@ fn checked(error: Error) -> Error {
 pub struct Reservation {
     budget: Budget,
     bytes: u64,
-    /// Number of the ledger's line that it came from.
+    /// Number of the ledger's line from which the reservation came.
     line: Option<usize>,
 }
 

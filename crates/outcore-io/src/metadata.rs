@@ -70,8 +70,8 @@ pub struct Form {
 pub struct Owner<'a> {
     /// The file's own name, or that of the thing it describes.
     pub name: &'a str,
-    /// What it is a part of; `None` if a reader does not know the place in advance and compares it
-    /// itself.
+    /// What the file is a part of; `None` if a reader does not know this in advance and compares
+    /// the place itself.
     pub place: Option<&'a str>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Owner<'a> {
 /// The contents of a file, and the place that it names.
 #[derive(Debug)]
 pub struct Opened<B> {
-    /// The place that it was written for.
+    /// The place for which the file was written.
     pub place: String,
     /// The contents of the file.
     pub body: B,

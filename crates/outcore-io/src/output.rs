@@ -8,12 +8,12 @@
 //! ([metadata](crate::metadata) with a checksum, which lists shards with lengths and times of their
 //! last change) is renamed last and describes the set as a whole.
 //!
-//! Only one job at a time writes a set. Until the set is published, it claims, in the name of the
-//! set, the private directory next to the manifest. If the manifest lists shards, it also claims
-//! those next to the shards. A manifest detects shards of another generation by their lengths and
-//! times ([`ManifestShard::check`]).
+//! Only one job at a time writes a set. Until the set is published, the job claims, in the name of
+//! the set, the private directory next to the manifest. If the manifest lists shards, the job also
+//! claims the private directories next to the shards. A manifest detects shards of another
+//! generation by their lengths and times ([`ManifestShard::check`]).
 //!
-//! A set may have a directory of its own ([`directory`]), with a list that says so ([`FileSet`]). A
+//! A set may have a directory of its own ([`directory`]), with a list of its files ([`FileSet`]). A
 //! set that replaces another removes the files that only the old list names, and nothing else.
 //!
 //! The name of an output may be a link only if one file is the whole output; the file behind the
@@ -71,9 +71,9 @@ pub struct ShardPlan {
     pub path: PathBuf,
     /// Leading bytes that are not data (a `.npy` header).
     pub header: Vec<u8>,
-    /// First byte of the output's data that it holds.
+    /// First byte of the output's data that the file holds.
     pub start_bytes: u64,
-    /// Bytes of data that it holds.
+    /// Bytes of data that the file holds.
     pub len_bytes: u64,
 }
 
@@ -346,8 +346,8 @@ impl StagedOutput {
         if full_bytes >= SYNCED_BYTES {
             self.dirs[dir_index].sync()?;
         }
-        // Reserving the space detects a full drive before the work starts. If it only extends the
-        // file, direct writes inside the file can still run in parallel.
+        // Reserving the space detects a full drive before the work starts. If the reservation only
+        // extends the file, direct writes inside the file can still run in parallel.
         if full_bytes > 0 {
             device
                 .allocate(file.id, full_bytes)

@@ -48,7 +48,7 @@ pub struct ScratchDrive {
     pub dir: PathBuf,
     /// The share of this directory relative to the others (a bandwidth, or 1 for each).
     pub weight: f64,
-    /// Scratch limit on it.
+    /// Limit on scratch there.
     pub limit_bytes: u64,
 }
 
@@ -72,9 +72,9 @@ pub struct Drive {
     pub name: String,
     /// The directory for scratch, if the drive was named for scratch.
     pub dir: Option<PathBuf>,
-    /// Its share of the scratch, relative to the others.
+    /// The drive's share of the scratch, relative to the other drives.
     pub weight: f64,
-    /// Scratch limit on it.
+    /// Limit on scratch there.
     pub limit_bytes: u64,
     file_system: u64,
     traffic: Traffic,
@@ -101,7 +101,7 @@ pub struct Traffic {
 pub struct VolumeFile {
     /// The number of the file on the device.
     pub id: FileId,
-    /// The drive that serves it.
+    /// The drive that serves the file.
     pub drive_index: usize,
     /// The path of the file.
     pub path: Arc<Path>,
@@ -319,22 +319,22 @@ pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option
 }
 
 impl Drive {
-    /// The traffic that it has served.
+    /// The traffic that the drive has served.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Requests that it has received and not served yet.
+    /// Requests that the drive has received and not served yet.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Whether a write to it has failed for lack of space.
+    /// Whether a write to the drive has failed for lack of space.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Remembers that it has no room left.
+    /// Remembers that the drive has no room left.
     pub(crate) fn set_full(&self) {
         self.is_full.store(true, Ordering::Relaxed);
     }

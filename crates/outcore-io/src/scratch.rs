@@ -54,10 +54,10 @@ pub struct ScratchAddress {
 }
 
 impl ScratchAddress {
-    /// Its first `len_bytes`, and the rest.
+    /// The first `len_bytes` of the extent, and the rest.
     ///
     /// # Panics
-    /// If it is shorter.
+    /// If the extent is shorter.
     pub fn split_at(self, len_bytes: u32) -> (Self, Self) {
         let rest = ScratchAddress {
             len_bytes: self.len_bytes - len_bytes,

@@ -20,7 +20,7 @@ pub use show::Unit;
 pub struct NamedUnit {
     /// The name of the unit, as written after a number.
     pub name: &'static str,
-    /// The number of smallest units that it equals.
+    /// How many of the smallest units this unit equals.
     pub factor: u64,
 }
 

@@ -92,7 +92,7 @@ pub struct Phase {
     pub read_bytes: u64,
     /// Bytes written to all drives, and to a pipe by a pass.
     pub written_bytes: u64,
-    /// The plan's prediction for it, if there was one.
+    /// The plan's prediction for the phase, if there was one.
     pub predicted: Option<PhasePlan>,
 }
 
@@ -400,7 +400,7 @@ pub(crate) fn input_places(parts: &[InputPart]) -> Vec<InputPlace> {
 }
 
 impl Output {
-    /// The places of its files.
+    /// The places of the output's files.
     pub fn places(&self) -> OutputPlaces {
         match self {
             Output::File { path, .. } => OutputPlaces::Files(vec![path.clone()]),

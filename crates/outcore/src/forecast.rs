@@ -87,7 +87,7 @@ pub struct Amounts {
     pub scratch_written: Forecast,
     /// Written to the output.
     pub output: Forecast,
-    /// Requests that move all of them.
+    /// Requests that move all of these bytes.
     pub requests: f64,
     /// Time of the processors; they work while drives move data.
     pub computing_seconds: f64,

@@ -78,7 +78,7 @@ pub enum ItemHash {
 /// How a job can be resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeOptions {
-    /// The command that resumes it, for lists of scratch.
+    /// The command that resumes the job, for lists of scratch.
     pub command: String,
     /// The order and the form of lines, as text. A run whose text differs is another job.
     pub order: String,
@@ -191,7 +191,7 @@ pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
 #[derive(Debug)]
 struct DriveLoad {
     name: String,
-    /// Requests that waited for it; later samples count more.
+    /// Requests that waited for the drive; later samples count more.
     waiting: f64,
 }
 
@@ -492,9 +492,9 @@ pub struct Job {
     pub device: Arc<dyn Device>,
     /// The memory limit.
     pub budget: Budget,
-    /// Observes and stops it.
+    /// Observes and stops the run.
     pub control: Arc<Control>,
-    /// The place for its state between passes; see [`crate::passes::KeptPasses`].
+    /// The place for the job's state between passes; see [`crate::passes::KeptPasses`].
     pub states: Option<Arc<States>>,
 }
 

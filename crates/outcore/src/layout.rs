@@ -30,7 +30,7 @@ const ALIKE: f64 = 0.95;
 pub struct InputPlace {
     /// The file system.
     pub file_system: u64,
-    /// A directory on it.
+    /// A directory on the file system.
     pub dir: PathBuf,
     /// Bytes of the inputs there.
     pub bytes: u64,
@@ -61,7 +61,7 @@ pub struct Moves {
     pub scratch_written_bytes: f64,
     /// Written to the output.
     pub output_bytes: f64,
-    /// Requests that move them.
+    /// Requests that move these bytes.
     pub requests: f64,
     /// The share of the time, from 0 to 1, in which writes wait for all reads.
     pub serial_share: f64,
@@ -271,7 +271,7 @@ impl Layout {
         self.lanes
     }
 
-    /// The mean rates of its drives, with the least certain of their origins.
+    /// The mean rates of the job's drives, with the least certain of the drives' origins.
     pub fn rates(&self) -> DriveRates {
         let rates: Vec<_> = self.drives.iter().map(|drive| drive.speed.rates).collect();
         DriveRates::mean(&rates)

@@ -209,7 +209,7 @@ pub(crate) fn of_read<'t>(
     tally.as_ref().filter(|_| is_of_read)
 }
 
-/// The tally if it sums the items that the job writes.
+/// The tally, if it sums the items that the job writes.
 pub(crate) fn of_kept<'t>(
     job: &Job,
     tally: &'t Option<Tally>,

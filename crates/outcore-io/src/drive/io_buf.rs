@@ -74,7 +74,7 @@ impl IoBuf {
     /// Copies `bytes` to offset `start` of the transfer.
     ///
     /// # Panics
-    /// If they extend beyond its end.
+    /// If the bytes extend beyond the end of the transfer.
     pub fn copy_in(&mut self, mut start: usize, mut bytes: &[u8]) {
         for slice in self.slices_mut() {
             let skip = start.min(slice.len());

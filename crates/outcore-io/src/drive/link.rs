@@ -93,7 +93,7 @@ fn follow(name: &Path) -> std::result::Result<PathBuf, Refusal> {
     Err(Refusal::System(Errno::LOOP))
 }
 
-/// Fails if the path of a file of a set is a link.
+/// Fails if `path`, the path of a set's file, is a link.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`]; otherwise the system's error.

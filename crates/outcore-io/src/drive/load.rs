@@ -109,7 +109,7 @@ impl Moved {
 /// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
-    /// Index of its range.
+    /// Index of the request's range.
     pub place: usize,
     /// Direction.
     pub op: Op,

@@ -68,9 +68,9 @@ pub struct UploadWatch<'a> {
 /// An upload that is neither completed nor aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// The object that it would have made.
+    /// The object that the upload would have made.
     pub object: PathBuf,
-    /// The time since its last sign of life.
+    /// The time since the last sign of life of the upload.
     pub age: Duration,
     /// Whether the job of the upload may still run.
     pub is_in_use: bool,

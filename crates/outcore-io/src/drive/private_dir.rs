@@ -199,7 +199,8 @@ impl PrivateDir {
         }
     }
 
-    /// Makes its lock durable, so that outcore recognises the directory after a power loss.
+    /// Makes the directory's lock durable, so that outcore recognises the directory after a power
+    /// loss.
     pub(crate) fn sync(&self) -> Result<()> {
         let Owner::Lock(lock, held) = &self.owner else {
             return Ok(());
@@ -222,7 +223,7 @@ impl PrivateDir {
         self.owner = Owner::Nobody;
     }
 
-    /// Writes a small file into it, durably.
+    /// Writes a small file into the directory, durably.
     pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match &self.owner {
             Owner::Names(names) => {
@@ -235,7 +236,7 @@ impl PrivateDir {
         }
     }
 
-    /// Creates an empty file in it, for writing with the system's own calls.
+    /// Creates an empty file in the directory, for writing with the system's own calls.
     pub(crate) fn create_file(&self, name: &str) -> Result<File> {
         let failed = |errno: Errno| {
             Error::errno("create file", errno.raw_os_error()).path(self.path.join(name))
@@ -250,7 +251,7 @@ impl PrivateDir {
             .map_err(failed)
     }
 
-    /// Opens a file in it for reading, with the system's own calls.
+    /// Opens a file in the directory for reading, with the system's own calls.
     ///
     /// # Errors
     /// The system's error.
@@ -267,7 +268,7 @@ impl PrivateDir {
             .map_err(failed)
     }
 
-    /// Makes a directory in it, for files with any names; returns its path.
+    /// Makes a directory in this one, for files with any names; returns its path.
     pub fn create_dir(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         if let Owner::Lock(_, held) = &self.owner {
@@ -277,8 +278,8 @@ impl PrivateDir {
         Ok(path)
     }
 
-    /// Makes a directory in it and returns the open directory. Files made through that handle are
-    /// in it even if a directory above is renamed.
+    /// Makes a directory in this one and returns the new directory, open. Files made through that
+    /// handle are in the new directory even if a directory above is renamed.
     pub fn create_tree(&self, name: &str) -> Result<OwnedFd> {
         let failed =
             |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));
@@ -290,7 +291,8 @@ impl PrivateDir {
         openat(&held.dir, name, flags, Mode::empty()).map_err(failed)
     }
 
-    /// Renames the directory `name` in it to `to`, next to this one; fails if `to` exists.
+    /// Renames the directory `name`, which is in this one, to `to`, next to this one; fails if `to`
+    /// exists.
     pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);
         let Owner::Lock(_, held) = &self.owner else {
@@ -539,9 +541,9 @@ fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     Ok(take_lock(dir, &lock)?.then_some(lock))
 }
 
-/// Looks until the directory is no longer in use, at most for [`ENDING`]; returns the last look. A
-/// process that was killed holds its locks until the kernel has ended its I/O, and the next run may
-/// begin before that.
+/// Looks repeatedly until the directory is no longer in use, at most for [`ENDING`]; returns the
+/// result of the last look. A process that was killed holds its locks until the kernel has ended
+/// its I/O, and the next run may begin before that.
 fn ended<T>(look: impl Fn() -> T, is_in_use: impl Fn(&T) -> bool) -> T {
     let until = Instant::now() + ENDING;
     loop {
@@ -620,8 +622,8 @@ fn remove_empty(
     Err(Errno::NOTEMPTY)
 }
 
-/// Creates a file that does not exist yet. In a private directory, it goes by that directory's
-/// handle.
+/// Creates a file that does not exist yet. In a private directory, the file is created through that
+/// directory's handle.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let found = Places::default().at(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -43,8 +43,8 @@ const BUSY_KEPT_SECONDS: u64 = 60 * 60;
 /// Rounds of a probe, and the largest difference at which two rounds agree.
 const ROUNDS_MAX: usize = 3;
 const ROUNDS_AGREE: f64 = 0.1;
-/// A machine is busy if its load per processor, or the share of time in which something waited for
-/// I/O, exceeds these.
+/// A machine is busy if its load per processor exceeds this, or if something waited for I/O for a
+/// larger share of the time than this.
 const BUSY_LOAD: f64 = 0.75;
 const BUSY_WAITING: f64 = 0.2;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -53,7 +53,8 @@ const ENTRIES_MAX: usize = 256;
 /// Duration of one step of the short probe.
 const STEP_SECONDS: f64 = 0.1;
 const FILE_BYTES: u64 = 128 << 20;
-/// A plan is far off by this factor; shorter jobs are not judged.
+/// A plan is far off if its prediction is wrong by this factor. Shorter jobs than the minimum are
+/// not judged.
 const FAR_OFF: f64 = 2.0;
 const JUDGED_SECONDS_MIN: f64 = 2.0;
 
@@ -178,7 +179,7 @@ impl Default for DriveRates {
 pub struct DriveSpeed {
     /// The rates of the drive itself.
     pub rates: DriveRates,
-    /// The limit that it shares with other drives.
+    /// The limit that the drive shares with other drives.
     pub group: Option<GroupSpeed>,
 }
 
@@ -187,10 +188,10 @@ pub struct DriveSpeed {
 pub struct GroupSpeed {
     /// The number of the limit; drives with the same number share the limit.
     pub number: usize,
-    /// Reads of all its drives together, bytes per second; infinite if there is no limit.
+    /// Reads of all drives of the group together, bytes per second; infinite if there is no limit.
     #[serde(with = "bits")]
     pub read_bytes_per_s: f64,
-    /// Writes of all its drives together, in the same way.
+    /// Writes of all drives of the group together, in the same way.
     #[serde(with = "bits")]
     pub write_bytes_per_s: f64,
     /// Reads and writes together, in the same way.

@@ -45,7 +45,7 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
 }
 
 impl Identity {
-    /// The file system that holds it.
+    /// The file system that holds the file.
     pub fn file_system(&self) -> u64 {
         self.file_system
     }
@@ -77,7 +77,7 @@ impl Identity {
         }
     }
 
-    /// Fails unless `now`, the current file at `path`, is this one.
+    /// Fails unless `now`, the current file at `path`, is this file, unchanged.
     ///
     /// # Errors
     /// Corrupt: another file, or a changed one.
@@ -97,7 +97,7 @@ impl Identity {
 #[derive(Debug, Clone, Copy)]
 enum Known {
     Input(Identity),
-    /// The job writes it.
+    /// The job writes the file.
     Own,
 }
 
@@ -141,7 +141,7 @@ impl SteadyDevice {
         }
     }
 
-    /// Fails if an open file is not the one that its name led to before.
+    /// Fails if an open file is not the file to which its name led before.
     fn check(&self, path: &Path, file: FileId) -> Result<()> {
         let facts = self.below.facts(file)?;
         if facts.changed_ns == 0 {

@@ -53,9 +53,9 @@ struct InFlight {
     progress: Progress,
     /// Length of the transfer.
     len_bytes: usize,
-    /// Whether the kernel should refuse it rather than wait.
+    /// Whether the kernel should refuse the transfer rather than wait.
     is_nowait: bool,
-    /// Index of the registered memory that it moves.
+    /// Index of the registered memory that the transfer moves.
     kept: Option<u16>,
     /// The segment list of a resumed vectored transfer, which the kernel reads; empty otherwise.
     rest: Vec<Rest>,
@@ -310,8 +310,8 @@ impl UringQueue {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.unsubmitted += 1;
                 if self.unsubmitted >= PORTION {
-                    // If the kernel rejects it now, `complete` submits it again and reports the
-                    // reason.
+                    // If the kernel rejects the request now, `complete` submits it again and
+                    // reports the reason.
                     let _ = self.flush();
                 }
                 return;
@@ -498,8 +498,8 @@ impl Queue for UringQueue {
                 std::thread::sleep(limit.min(open_files::WAIT));
             }
             Some(limit) if done.is_empty() => {
-                // No request in flight is submitted yet: a separate call lets the drive begin while
-                // the wait is prepared.
+                // If no request in flight is submitted yet, a separate call lets the drive begin
+                // while the wait is prepared.
                 if self.unsubmitted >= self.slab.len() - self.free.len() {
                     self.flush()?;
                 }

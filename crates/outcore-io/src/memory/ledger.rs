@@ -29,11 +29,11 @@ pub struct Ledger {
 /// One kind of reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// The phase of the job in which it is held; `None` for all of them.
+    /// The phase of the job in which the line is held; `None` for all phases.
     pub phase: Option<&'static str>,
-    /// The name under which it is reserved.
+    /// The name under which the memory is reserved.
     pub name: &'static str,
-    /// The largest number of bytes that are drawn from it at once.
+    /// The largest number of bytes that are drawn from the line at once.
     pub bytes: u64,
 }
 

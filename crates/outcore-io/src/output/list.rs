@@ -47,8 +47,8 @@ pub struct Manifest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestShard {
-    /// Its path: absolute, or, in the list of a directory, relative to that directory.
-    /// [`Manifest::read`] makes it absolute.
+    /// The path of the file: absolute, or, in the list of a directory, relative to that directory.
+    /// [`Manifest::read`] makes the path absolute.
     #[serde(
         serialize_with = "crate::metadata::paths::write_path",
         deserialize_with = "crate::metadata::paths::read_path"

@@ -189,7 +189,7 @@ impl ItemType {
         Table::read(files, &self.format, self.schema())
     }
 
-    /// The names of its numbers.
+    /// The names of the records' numbers.
     pub(crate) fn schema(&self) -> Schema {
         match &self.header {
             Some(header) if header.format.record_bytes() == self.format.record_bytes() => {

@@ -358,7 +358,7 @@ where
     }
 
     fn is_made(&self) -> bool {
-        // Afterwards its results are files on scratch.
+        // After the step, its results are files on scratch.
         false
     }
 

@@ -159,7 +159,7 @@ impl<P: Stages> TypedDataset<P> {
         self.fold(0, |count, _| count + 1, |a, b| a + b)
     }
 
-    /// Their sum: exact for integers, in `f64` for floats.
+    /// The sum of all items: exact for integers, in `f64` for floats.
     ///
     /// # Errors
     /// The errors of [`TypedDataset::fold`].

@@ -230,7 +230,7 @@ impl Checker {
 
     /// The report for a stream that has ended.
     ///
-    /// Errors (corrupt): it ended inside a record.
+    /// Errors (corrupt): the stream ended inside a record.
     pub fn finish(self) -> Result<CheckReport> {
         if self.partial.is_empty() {
             return Ok(self.report);

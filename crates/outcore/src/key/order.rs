@@ -478,7 +478,7 @@ mod tests {
                     .prop_map(|(format, options, mut bytes, is_repeated)| {
                         let record_bytes = format.record_bytes();
                         if is_repeated && bytes.len() > record_bytes {
-                            // Equal except for one byte, so that there are ties.
+                            // The records are equal except for one byte, so that there are ties.
                             let at = usize::from(bytes[0]) % record_bytes;
                             let (first, rest) = bytes.split_at_mut(record_bytes);
                             let kept = rest[at];
@@ -651,7 +651,7 @@ mod tests {
                     let record = (bits as u32).to_ne_bytes();
                     let word = order.word(&record, 0);
                     match scalar.kind.is_float() {
-                        // By its value, then by its bits.
+                        // A float compares by its value, then by its bits.
                         true => prop_assert_eq!(word as u32, four[0]),
                         false => prop_assert_eq!(word, u64::from(four[0]) << 32),
                     }

@@ -1,11 +1,11 @@
 //! Records: number types, key fields and the format of a record, with their text forms.
 //!
 //! Contract: a [`RecordFormat`] is a fixed record size and the key fields inside it; without key
-//! fields the records have no order ([`RecordFormat::check_order`]). Every constructor checks it,
-//! so later layers never meet a key beyond the record. Fields are compared in the given order; a
-//! field of several numbers compares them one after another (the 32-float vectors of the LLNL
-//! poster are `f32x32`). [`RecordFormat::parse_type`] reads the text printed by `Display` back to
-//! an equal format.
+//! fields the records have no order ([`RecordFormat::check_order`]). Every constructor checks the
+//! format, so later layers never see a key beyond the record. Fields are compared in the given
+//! order; a field of several numbers compares them one after another (the 32-float vectors of the
+//! LLNL poster are `f32x32`). [`RecordFormat::parse_type`] reads the text printed by `Display` back
+//! to an equal format.
 //!
 //! | text | record |
 //! |---|---|

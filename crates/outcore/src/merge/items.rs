@@ -79,7 +79,7 @@ impl Records {
 /// The item at the head of a run.
 #[derive(Debug, Clone, Default)]
 struct Head {
-    /// Start of its content in the loaded part, and its end.
+    /// Start and end of the item's content in the loaded part.
     at: usize,
     end: usize,
     /// The key of the item, if that is not the content.

@@ -40,7 +40,7 @@ pub(crate) enum Location {
     /// In memory, from the start of the buffer.
     Memory {
         buf: Buf,
-        /// Its copy, which only a run that continues this one reads.
+        /// The copy of the segment on scratch, which only a run that continues this one reads.
         copy: Option<Box<ScratchCopy>>,
     },
     /// On scratch, from the start of the address; the checksum is over the payload.
@@ -56,7 +56,7 @@ pub(crate) struct Segment {
     pub(crate) location: Location,
     /// Bytes of elements.
     pub(crate) payload_bytes: u32,
-    /// Number of elements that begin in it.
+    /// Number of elements that begin in the segment.
     pub(crate) items: u32,
     /// Whether the segment stays in memory by a reservation, which is returned once the segment has
     /// been read.
@@ -76,7 +76,7 @@ impl Location {
 }
 
 impl Segment {
-    /// Bytes that it takes on scratch and in a read.
+    /// Bytes that the segment takes on scratch and in a read.
     pub(crate) fn stored_bytes(&self) -> usize {
         block_ceil(u64::from(self.payload_bytes)) as usize
     }
@@ -138,7 +138,7 @@ pub(crate) struct Bucket<K = ()> {
 }
 
 impl<K> Bucket<K> {
-    /// Bytes that its segments take on scratch and in reads.
+    /// Bytes that the bucket's segments take on scratch and in reads.
     pub(crate) fn stored_bytes(&self) -> usize {
         self.segments.iter().map(Segment::stored_bytes).sum()
     }

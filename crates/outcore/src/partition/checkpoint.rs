@@ -128,7 +128,7 @@ impl Entries {
     }
 }
 
-/// Output that is not recorded yet, and the segments that it was made of.
+/// Output that is not recorded yet, and the segments from which it was made.
 #[derive(Default)]
 struct Written {
     ranges: Vec<Range<u64>>,

@@ -46,7 +46,7 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
 }
 
-/// Reads a staged output back and fails if it is not what the job wrote.
+/// Reads a staged output back and fails if it differs from the output that the job wrote.
 pub(crate) type ReadBack<'a> =
     Box<dyn FnOnce(&Job, &Volume, read_back::Written<'_>) -> Result<()> + 'a>;
 

@@ -96,7 +96,7 @@ const LINE_BYTES: usize = 64;
 /// For longer records, the place of the next one in each buffer is prefetched, because it is seldom
 /// in the cache.
 const FETCHED_BYTES_MIN: usize = 32;
-/// If the buffers are larger than this together, they are written past the caches.
+/// If all buffers together are larger than this, they are written past the caches.
 const CACHED_BYTES: usize = 8 << 20;
 
 /// Keys on their way to a bucket.
@@ -167,7 +167,7 @@ impl Scatter {
     /// Gives an empty buffer to a bucket that has none.
     ///
     /// # Panics
-    /// If it has one, or the buffer is too short.
+    /// If the bucket has one, or the buffer is too short.
     pub(crate) fn give(&mut self, bucket: usize, empty: Buf) {
         self.give_short(bucket, empty, self.capacity_bytes);
     }
@@ -176,7 +176,7 @@ impl Scatter {
     /// that of the others.
     ///
     /// # Panics
-    /// If it has one, or the buffer is too short.
+    /// If the bucket has one, or the buffer is too short.
     pub(crate) fn give_short(&mut self, bucket: usize, mut empty: Buf, capacity_bytes: usize) {
         assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
         assert!(self.bufs[bucket].is_none() && empty.len() >= capacity_bytes);

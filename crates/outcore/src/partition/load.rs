@@ -110,7 +110,7 @@ impl Load {
         };
         let len_bytes = part.len();
         let file = partition.scratch()?.file(*address);
-        // Bucket and offset together identify the part when it returns.
+        // Bucket and offset together identify the part of the area when its read returns.
         let token = (self.index as u64) << 32 | self.loaded_to as u64;
         port.submit(file, Op::Read, address.offset_bytes, part, token);
         self.reads_left += 1;

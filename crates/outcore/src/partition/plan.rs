@@ -375,7 +375,7 @@ impl PartitionPlan {
         let segments = |bytes: f64| bytes / self.segment_payload_bytes.max(1) as f64;
         let sure = self.sure_segments();
         let extent_segments = self.extent_segments.min(sure).max(1);
-        // Further segments are alone.
+        // Segments beyond these are not adjacent to others.
         let joined = sure as f64 / self.expected_segments().max(1) as f64;
         let loads = segments(away_bytes) * (joined / extent_segments as f64 + 1.0 - joined)
             + data_bytes / self.bucket_bytes_max.max(1) as f64;

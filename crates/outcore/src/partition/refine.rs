@@ -268,7 +268,7 @@ impl BucketSource {
         }
     }
 
-    /// Buffers for `threads` threads that read it.
+    /// Buffers for `threads` threads that read the bucket.
     pub(crate) fn pool(partition: &Partition<'_>, threads: usize) -> Result<Pool> {
         let sizes = &partition.sizes;
         let slots = sizes.split_reads * threads;

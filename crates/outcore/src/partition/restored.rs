@@ -277,7 +277,7 @@ pub(crate) struct Totals {
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct SegmentEntry {
-    /// Rank of its first item among those that the run moved to the bucket.
+    /// Rank of the segment's first item among the items that the run moved to the bucket.
     pub(super) from: u64,
     pub(super) offset_bytes: u64,
     pub(super) checksum: u64,
@@ -285,10 +285,10 @@ pub(super) struct SegmentEntry {
     pub(super) bucket: u32,
     pub(super) payload_bytes: u32,
     pub(super) items: u32,
-    /// Runs of the input in it, which later records list.
+    /// Number of runs of the input in the segment; later records list these runs.
     pub(super) runs_count: u32,
     pub(super) log: u16,
-    /// 1 if its only item continues in the next segment of its bucket.
+    /// 1 if the segment's only item continues in the next segment of the bucket.
     pub(super) is_continued: u16,
 }
 
@@ -353,8 +353,8 @@ type SplitParts = Vec<(SplitPart, Vouched)>;
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
-    /// The blocks that it distributed, in its order. An entry is the position of a block, the chunk
-    /// of a region, or the position after a stretch of rows.
+    /// The blocks that the thread distributed, in the order in which it did so. An entry is the
+    /// position of a block, the chunk of a region, or the position after a stretch of rows.
     pub(crate) blocks: Vec<u64>,
     /// For each bucket, the ranks of the items that are on scratch.
     covered: HashMap<u32, Ranges>,
@@ -372,7 +372,7 @@ pub(crate) struct PartsWritten {
 /// A record of parts.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct PartsRecord {
-    /// The number of parts in the record that it continues.
+    /// The number of parts in the record that this record continues.
     pub(super) follows: usize,
     pub(super) written: PartsWritten,
 }
@@ -414,7 +414,7 @@ pub(crate) struct Restored {
 #[derive(Debug, Default)]
 struct Vouched {
     segments: Vec<SegmentEntry>,
-    /// Their runs of the input, one after another.
+    /// The runs of the input in these segments, one after another.
     runs: Vec<InputRun>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct Found {
     age: Option<Duration>,
 }
 
-/// What is left of a dead job.
+/// The remains of a dead job.
 enum Rest {
     /// The directories of the dead job on the scratch drives.
     Scratch(Vec<PrivateDir>),
@@ -71,7 +71,7 @@ pub(crate) fn key_of(output: &Path) -> OsString {
     key
 }
 
-/// The private directory next to `output` of a job that writes it.
+/// The private directory, next to `output`, of a job that writes `output`.
 pub(crate) fn dir_of(output: &Path) -> PathBuf {
     claimed_path(parent_of(output), &key_of(output))
 }
@@ -404,8 +404,8 @@ fn staged_in(dir: &PrivateDir) -> PathBuf {
 }
 
 impl Restored {
-    /// Reads back the bytes that the unfinished output in `dir` must hold. Forgets those that it
-    /// does not hold, so that they are written again.
+    /// Reads back the bytes that the unfinished output in `dir` must hold. Forgets the bytes that
+    /// the file does not hold, so that they are written again.
     ///
     /// # Errors
     /// The device's error; memory; a request to stop.

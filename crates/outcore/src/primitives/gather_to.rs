@@ -130,7 +130,8 @@ fn copy_large(
 
 /// Whether [`gather_to`] gathers `count` elements of `element_bytes` at once.
 pub fn fits(job: &Job, count: u64, element_bytes: usize) -> bool {
-    // The plan of a chunk of positions uses a quarter, and its reads use another.
+    // The plan of a chunk of positions uses a quarter of the memory, and its reads use another
+    // quarter.
     let each_bytes = (POSITION_BYTES + element_bytes) as u64;
     count.saturating_mul(each_bytes) <= job.budget.free_bytes() / 2
 }

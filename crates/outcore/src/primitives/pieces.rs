@@ -66,7 +66,7 @@ pub(crate) struct Piece {
     pub(crate) order: u64,
     /// The stretch of the sequence to which the piece belongs.
     pub(crate) stretch: usize,
-    /// Room that its results may use before their turn; 0 if they have to wait for their turn.
+    /// Room that the piece's results may use before their turn; 0 if they have to wait for it.
     pub(crate) allowance_bytes: u64,
     /// Position of the first element.
     pub(crate) first: u64,
@@ -100,7 +100,8 @@ pub(crate) struct Ahead {
 /// The part of one source that belongs to a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceRead {
-    /// The source that reads it: this one, or an earlier one that reads almost the same range.
+    /// The source that reads this part: its own source, or an earlier one that reads almost the
+    /// same range.
     pub(crate) reader: usize,
     /// The offset of the part in the file, and its length.
     pub(crate) from_bytes: u64,
@@ -120,13 +121,13 @@ pub(crate) struct OpenSources {
     /// Number of positions.
     pub(crate) count: u64,
     lanes: Vec<Vec<usize>>,
-    /// Number of drives that hold them.
+    /// Number of drives that hold the sources.
     drives: usize,
     is_in_order: bool,
 }
 
 impl OpenSources {
-    /// The layout of a job that reads them.
+    /// The layout of a job that reads the sources.
     pub(crate) fn layout(&self, job: &Job) -> Layout {
         let parts = self.open.iter().flat_map(|source| &source.parts);
         let parts: Vec<InputPart> = parts.cloned().collect();
@@ -265,7 +266,7 @@ impl OpenSources {
         self.segments[segment].stretch
     }
 
-    /// Bytes on the drive that holds the most of them.
+    /// Bytes on the drive that holds most of the data.
     pub(crate) fn fullest_drive_bytes(&self) -> u64 {
         let mut drives: BTreeMap<usize, u64> = BTreeMap::new();
         for part in self.open.iter().flat_map(|source| &source.parts) {

@@ -105,8 +105,8 @@ pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced>
 
 /// Makes results from batches; see the module.
 ///
-/// N.B. passes take it as `dyn`, so that they are compiled only once: there is one call per piece,
-/// and the loop over items is inside.
+/// N.B. passes take a producer as `dyn`, so that they are compiled only once. There is one call per
+/// piece, and the loop over items is inside.
 pub trait Producer: Sync {
     /// The sources of the producer.
     fn sources(&self) -> Vec<Source>;
@@ -117,7 +117,7 @@ pub trait Producer: Sync {
     /// Bytes of an item.
     fn item_bytes(&self) -> usize;
 
-    /// Alignment of its items while they are made.
+    /// Alignment of the producer's items while they are made.
     fn align_bytes(&self) -> usize;
 
     /// A maker for one thread, with its state.

@@ -239,8 +239,8 @@ impl Source for Made<'_> {
                 budget,
                 ..shared.job.clone()
             };
-            // If memory is small, fewer threads run. There are never more than the sort's plan has
-            // buffers for.
+            // If memory is small, fewer threads run. There are never more threads than the sort's
+            // plan has buffers for.
             let enough = job.budget.limit_bytes() / least_bytes.max(1);
             let threads = job.options.threads.min(shared.plan.size.threads);
             job.options.threads = threads.clamp(1, enough.max(1) as usize);

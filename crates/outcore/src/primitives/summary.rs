@@ -188,7 +188,7 @@ impl Summary {
         self
     }
 
-    /// Adds the writing of its result, which does not count as a pass over the data.
+    /// Adds the writing of the result, which does not count as a pass over the data.
     pub(crate) fn and_unread(self, written: Summary) -> Self {
         self.and(Summary {
             passes: 0,

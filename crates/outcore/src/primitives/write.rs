@@ -2,10 +2,11 @@
 //!
 //! Contract: the output holds the items in the order of the sequence; its bytes depend only on the
 //! sources and the functions. If each position yields one item, any thread writes pieces at their
-//! final place and without a copy ([`Writer`]). If their number is known only afterwards (`filter`,
-//! `flat_map`), and for pipes, they are appended in order ([`super::append`]). Each shard then
-//! holds the results of one stretch of the input, so that all drives write at once. For a single
-//! output, all drives are read in parallel as far as memory holds the results ([`super::ahead`]).
+//! final place and without a copy ([`Writer`]). If the number of items is known only afterwards
+//! (`filter`, `flat_map`), and for pipes, the items are appended in order ([`super::append`]). Each
+//! shard then holds the results of one stretch of the input, so that all drives write at once. For
+//! a single output, all drives are read in parallel as far as memory holds the results
+//! ([`super::ahead`]).
 //!
 //! Bounds: I/O is one read of the sources and one write of the result.
 

@@ -87,7 +87,7 @@ struct Read {
 struct OpenChunk<F> {
     number: u64,
     framing: F,
-    /// Stretches that are not requested yet, and how much of the first one is.
+    /// Stretches that are not requested yet, and how much of the first one has been requested.
     left: VecDeque<Stretch>,
     next_from: Option<u64>,
     reads: VecDeque<Read>,
@@ -96,7 +96,7 @@ struct OpenChunk<F> {
     begun_at: u64,
     /// Whether records of the current stretch have begun.
     is_inside: bool,
-    /// Whether a region of it has been returned.
+    /// Whether a region of the chunk has been returned.
     is_begun: bool,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct RegionReader<'a, F> {
     turn: usize,
     /// The chunk of each region that is to be repeated.
     repeated: VecDeque<u64>,
-    /// The chunks among them that are not open yet, in order.
+    /// The chunks to repeat that are not open yet, in order.
     to_open: VecDeque<u64>,
     next_token: u64,
     /// Reads that have been requested and not returned.

@@ -23,7 +23,7 @@ pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     }
     let others = SEPARATORS.into_iter().filter(|other| *other != usual);
     let counted = others.filter_map(|other| Some((fields_of_all(head, other, is_all)?, other)));
-    // Among equal numbers of fields, the first one.
+    // Among separators with equal numbers of fields, the first one wins.
     let best = counted.fold(None, |best: Option<(usize, u8)>, found| match best {
         Some(best) if best.0 >= found.0 => Some(best),
         _ => Some(found),

@@ -24,7 +24,7 @@ pub struct InputPart {
     pub data_at_bytes: u64,
     /// Bytes of data.
     pub data_len_bytes: u64,
-    /// Elements in the files before it.
+    /// Elements in the files before this one.
     pub first_position: u64,
 }
 

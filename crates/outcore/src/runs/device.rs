@@ -15,9 +15,9 @@ use outcore_io::Result;
 pub struct RunLocation {
     /// The file that holds the run.
     pub path: PathBuf,
-    /// Offset of its first record.
+    /// Offset of the run's first record.
     pub start_bytes: u64,
-    /// Number of its records.
+    /// Number of the run's records.
     pub records: u64,
 }
 

@@ -255,7 +255,7 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     let threads = ThreadGroup::new(job, groups as u64).threads();
     let buffers = BUFFERS * threads;
     let memory_bytes = job.budget.free_bytes();
-    // At most a quarter of the memory.
+    // The buffers take at most a quarter of the memory.
     let share_bytes = memory_bytes / (4 * buffers as u64);
     let buffer_bytes = share_bytes.clamp(BUFFER_BYTES_MIN as u64, BUFFER_BYTES as u64) as usize;
     let chunk_bytes = chunk_bytes(shape, buffer_bytes);

@@ -26,7 +26,7 @@ pub(crate) struct Run {
     /// The number of records of the run; equal to the number of units except for lines.
     pub(crate) records: u64,
     pub(crate) index: Arc<Index>,
-    /// Bytes of its longest block of lines.
+    /// Bytes of the run's longest block of lines.
     pub(crate) longest_block_bytes: usize,
     /// The records of the run, if they are still in memory since they were sorted.
     pub(crate) resident: Option<Arc<Buf>>,

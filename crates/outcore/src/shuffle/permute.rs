@@ -205,7 +205,8 @@ impl<R: Records> Permuting<'_, R> {
                 });
             }
         } else {
-            // The leaf of each, and the number per leaf: draws need no records.
+            // Finds the leaf of each record, and the number of records per leaf. Draws do not read
+            // the records.
             let mut walk = Walk::new(tree, bucket.kind, levels, 0);
             let mut rest = &mut *leaves;
             for run in runs {

@@ -361,7 +361,7 @@ fn with_levels(
         .div_ceil(size.threads)
         .clamp(1, open_chunks_max);
     let share_bytes = size.memory_bytes as usize / size.threads;
-    // Longer ones are permuted alone.
+    // Buckets with longer lines are permuted alone.
     let line_bytes_usual = match size.record_bytes {
         Some(record_bytes) => record_bytes,
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),

@@ -152,8 +152,8 @@ impl DriveSet {
     }
 }
 
-/// The text of a drives file without the part of the drive at `index`: from its header to the next
-/// one.
+/// The text of a drives file without the section of the drive at `index`, which ends at the next
+/// header.
 fn without_part(text: &str, index: usize) -> String {
     let mut drives = 0;
     let mut is_left_out = false;

@@ -136,7 +136,7 @@ struct Commit {
 pub(super) enum Settled {
     /// Nothing is left to do; holds the files that were put aside.
     Done(Vec<PathBuf>),
-    /// The sweep cannot see or do it now.
+    /// The sweep cannot see the directory now, or cannot finish its renames.
     Later,
     /// The directory does not hold what was written there.
     Invalid(&'static str),
@@ -454,7 +454,8 @@ fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled 
                 continue;
             }
         };
-        // Held while its files are renamed, so that two sweeps do not collide.
+        // The lock is held while the directory's files are renamed, so that two sweeps do not
+        // collide.
         let Ok(Some(_lock)) = lock_of(&dir) else {
             is_done = false;
             continue;

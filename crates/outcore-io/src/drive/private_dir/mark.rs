@@ -1,8 +1,9 @@
 //! Marks of private directories whose jobs can be resumed.
 //!
-//! Contract: a mark names the job's journal, the command that resumes it, and how long it is kept.
-//! A mark counts until the journal is certainly gone, or until the journal's last write is older
-//! than that time. If the journal cannot be found, the last write in the marked directory decides.
+//! Contract: a mark names the job's journal, the command that resumes the job, and how long the
+//! directory is kept. A mark counts until the journal is certainly gone, or until the journal's
+//! last write is older than that time. If the journal cannot be found, the last write in the marked
+//! directory decides.
 
 use std::ffi::OsStr;
 use std::io;
@@ -93,7 +94,7 @@ fn idle_in(dir: &Arc<OwnedFd>) -> Option<Duration> {
     SystemTime::now().duration_since(written.max()?).ok()
 }
 
-/// The mark of an open directory, unless it is over.
+/// The mark of an open directory, unless its job can certainly not be resumed any more.
 pub(super) fn mark_in(dir: &Arc<OwnedFd>) -> io::Result<Option<Resumable>> {
     match commit::read_whole(dir, RESUME) {
         Ok(bytes) => {

@@ -103,7 +103,8 @@ impl PrivateDir {
         }))
     }
 
-    /// Marks it, durably, as a directory of a job that can be resumed; it stays when it is dropped.
+    /// Marks the directory, durably, as one of a job that can be resumed. The directory stays when
+    /// it is dropped.
     ///
     /// # Errors
     /// The system's error.

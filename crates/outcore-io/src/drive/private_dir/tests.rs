@@ -185,7 +185,8 @@ fn a_link_in_the_place_of_a_private_directory_leads_nobody_to_other_files() {
     fs::write(&inside, b"ours").unwrap();
     fs::rename(dir.path(), parent.join("hidden")).unwrap();
     symlink(&victim, dir.path()).unwrap();
-    // Names below it resolve to the directory that was made; without its handle there are none.
+    // Names below the path resolve to the directory that was made; without its handle, they do not
+    // exist.
     assert!(places.at(&inside).unwrap().stat().is_ok());
     assert_eq!(Places::default().at(&inside).unwrap_err(), Errno::NOTDIR);
     dir.write_file("keep", b"x").unwrap();
@@ -363,7 +364,7 @@ fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read()
 
 #[test]
 fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
-    // One file appears; one that was to be replaced is written to; one stays as it was, and is
+    // One target appears, one changes before it is replaced, and one stays as it was and is
     // replaced.
     for (before, after, is_replaced) in [
         (None, Some("the user's own"), false),
@@ -469,7 +470,7 @@ fn what_others_could_have_made_is_not_looked_into() {
     let parent = parent("planted");
     let planted = parent.join(NAMES[0]);
     leave(&planted, &["scratch-0"]);
-    // Open to others, or a link to a closed directory.
+    // A directory that is open to others, or a link to a closed directory.
     fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();
     symlink(&planted, parent.join(NAMES[1])).unwrap();
     assert!(sweep(&parent).unwrap().is_empty());

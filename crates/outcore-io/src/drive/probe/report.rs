@@ -48,7 +48,7 @@ pub struct Together {
 pub struct ProbeReport {
     /// The drives, in the order in which the user named them.
     pub drives: Vec<DriveProbe>,
-    /// All at once, if there is more than one.
+    /// All drives at once, if there is more than one.
     pub together: Option<Together>,
     /// Limits that drives share.
     pub groups: Vec<GroupSpec>,

@@ -58,9 +58,9 @@ pub struct TraceAbout {
 pub struct TraceSummary {
     /// Requests recorded.
     pub requests: u64,
-    /// Threads that submitted them.
+    /// Threads that submitted these requests.
     pub threads: u32,
-    /// Drives that served them, in the order of their numbers.
+    /// Drives that served these requests, in the order of the drives' numbers.
     pub drives: Vec<String>,
     /// Length of the trace.
     pub bytes: u64,

@@ -32,7 +32,7 @@ pub struct Rows<'b> {
 /// A column of results.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'s> {
-    /// The type of its values.
+    /// The type of the column's values.
     pub kind: ColumnType,
     /// The values, in the byte order of this machine, aligned to 8 bytes.
     pub bytes: &'s [u8],
@@ -70,7 +70,7 @@ pub(super) enum Step {
         kind: NumberType,
         a: usize,
         b: usize,
-        /// Conditions of a row under which its result matters.
+        /// Conditions of a row under which the operation's result matters.
         guards: Vec<Guard>,
     },
     /// `//` or `%` of integers by a constant.
@@ -483,7 +483,7 @@ pub(super) struct Field {
 }
 
 /// The values of a batch: `n` in total and `width` from each record. For a vector, these are
-/// adjacent values. Otherwise, they are the same value repeated.
+/// adjacent values. Otherwise, they are copies of one value.
 #[derive(Clone, Copy)]
 struct Lanes {
     n: usize,

@@ -27,14 +27,14 @@ pub struct Entry {
     pub function: Function,
     /// The names of the function, the first of which the help shows.
     pub names: &'static [&'static str],
-    /// Names of its arguments; `[...]` encloses optional ones, `...` means any number of further
-    /// ones.
+    /// Names of the arguments; `[...]` encloses optional arguments, `...` means any number of
+    /// further ones.
     pub values: &'static str,
     /// The result of the function, in words.
     pub text: &'static str,
-    /// The group in which the help shows it.
+    /// The group in which the help shows the function.
     pub group: Group,
-    /// The evaluators that support it.
+    /// The evaluators that support the function.
     pub place: Place,
 }
 
@@ -234,7 +234,7 @@ impl Function {
 }
 
 impl Entry {
-    /// Its signature, as `substr(s, first[, count])`.
+    /// The function's signature, as `substr(s, first[, count])`.
     pub fn form(&self) -> String {
         format!("{}({})", self.names[0], self.values)
     }

@@ -144,7 +144,7 @@ impl fmt::Display for ColumnType {
 pub struct SchemaField {
     /// The name of the field in expressions.
     pub name: String,
-    /// The input that it belongs to.
+    /// The input to which the field belongs.
     pub input: usize,
     /// The offset of the field in the record.
     pub offset_bytes: usize,

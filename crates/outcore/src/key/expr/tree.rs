@@ -49,7 +49,7 @@ pub struct Between {
     pub least: Expr,
     /// The upper end.
     pub most: Expr,
-    /// Whether the value must be between them, or must not be.
+    /// Whether the value must be between the ends, or must not be.
     pub is_so: bool,
 }
 
@@ -182,7 +182,7 @@ impl Expr {
         Expr::Cast(cast, Box::new(self))
     }
 
-    /// The columns and fields of objects that it reads, each once.
+    /// The columns and fields of objects that the expression reads, each once.
     pub fn columns(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.visit(&mut |expr| {

@@ -183,7 +183,7 @@ fn keep_resident<P: Planned>(plan: &mut P) {
 }
 
 /// Enlarges windows until they keep a fast drive busy throughout the distribution, if a small part
-/// of the memory is enough. As resident segments, that part would save less.
+/// of the memory is enough. Used for resident segments, that memory would save less.
 fn widen<P: Planned>(plan: &mut P) {
     let before_bytes = plan.reservations().bytes();
     let limit_bytes = plan

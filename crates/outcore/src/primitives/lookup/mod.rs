@@ -229,7 +229,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Number of reads that cover it.
+    /// Number of reads that cover the stretch.
     fn blocks(&self) -> u64 {
         self.count / self.block_elements
     }

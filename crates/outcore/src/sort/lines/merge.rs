@@ -289,7 +289,7 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         .always(EDGES, EDGES_BYTES)
         .always(files::INPUT, sizes.pool_bytes(files))
         .always(OUTPUT, Pool::total_bytes(sizes.chunk_bytes(), CHUNKS))
-        // The files' lines and keys grow up to this.
+        // The files' lines and keys may take all of the remaining memory.
         .during("merge", "lines and keys", 0)
         .filled("merge", "lines and keys", memory_bytes)
 }

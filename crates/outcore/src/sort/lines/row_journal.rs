@@ -2,8 +2,8 @@
 //!
 //! Contract: a [`RowJournal`] accompanies a job on rows from its beginning until its output has its
 //! name. It finds the leftovers of a killed run before the caller divides the memory. A run that
-//! continues it has the threads, the seed and the memory of that run, so that its parts are the
-//! same. [`RowJournal::claim`] compares the jobs and gives the directory for the output;
+//! continues a killed one uses its threads, its seed and its memory, so that both make the same
+//! parts. [`RowJournal::claim`] compares the jobs and gives the directory for the output;
 //! [`super::sort_rows_with`] makes the checkpoints; [`RowJournal::publish`] gives the output its
 //! name. Then scratch is removed, and the journal last.
 
@@ -44,7 +44,8 @@ pub enum Claimed {
         /// Rows written.
         rows_out: u64,
     },
-    /// A private directory next to it, which may hold the unfinished one of a killed run.
+    /// A private directory next to the output, which may hold the unfinished output of a killed
+    /// run.
     Dir(PrivateDir),
 }
 
@@ -68,7 +69,7 @@ pub(super) struct RowsEnd {
 }
 
 impl RowsEnd {
-    /// Moves itself to the journal of rows. Without one, returns its record and its scratch.
+    /// Moves itself to the journal of rows. Without a journal, returns the record and the scratch.
     pub(super) fn kept_by(
         self,
         journal: Option<&mut RowJournal>,

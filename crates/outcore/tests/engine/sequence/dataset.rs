@@ -125,7 +125,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     let out = dir.path().join("out.bin");
     let input_bytes = 8.0 * COUNT as f64;
 
-    // All items: read once, to scratch and back, and written.
+    // All items are read once, written to scratch, read back, and written to the output.
     let mut expected: Vec<u64> = items.iter().map(|x| x.rotate_left(7)).collect();
     expected.sort_unstable();
     let done = keys().map(|x| x.rotate_left(7)).sort().write_over(&out);
