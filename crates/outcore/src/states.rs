@@ -46,7 +46,7 @@ pub const GIVE_UP: &str = "give the killed job up, and begin anew";
 
 /// The state of a job between two passes.
 pub trait PassState {
-    /// The name of its step. A job of several steps keeps the states of its steps one after
+    /// The name of the state's step. A job of several steps keeps the states of its steps one after
     /// another.
     const NAME: &'static str;
     /// The type of the state's numbers besides the columns. Floats are stored by their bits.
@@ -135,7 +135,7 @@ impl<'s> Column<'s> {
 pub(crate) struct StateRecord {
     /// [`PassState::NAME`].
     name: String,
-    /// Which of the two files it is in.
+    /// Which of the two files holds the state.
     file: usize,
     /// The facts, as text.
     facts: String,
@@ -187,7 +187,7 @@ struct Kept {
     ended: Instant,
     took: Option<Duration>,
     is_marked: bool,
-    /// The remark that this run continues another, until it is taken.
+    /// The remark that this run continues another one, until a caller takes the remark.
     remark: Option<String>,
     /// Bytes of states that were read and written.
     moved: Moved,
@@ -204,7 +204,7 @@ pub(crate) struct LastStates {
 impl LastStates {
     /// Adds the next record of the journal.
     pub(crate) fn add(&mut self, record: StateRecord) {
-        // A state in the file of the last one replaces it.
+        // A state in the same file as the last one replaces the last one.
         let is_other = |last: &StateRecord| last.file != record.file;
         if let Some(last) = self.last.take_if(|last| is_other(last)) {
             self.previous = Some(last);

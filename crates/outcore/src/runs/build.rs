@@ -66,7 +66,7 @@ pub struct BuildSummary {
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
+    /// The plan that the build followed.
     pub plan: ViewPlan,
 }
 

@@ -62,7 +62,7 @@ const DATA_BYTES_MAX: u64 = 1 << 56;
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     pub(super) id: String,
-    /// The directory for which it was written.
+    /// The directory for which the manifest was written.
     #[serde(rename = "home")]
     original_dir: ViewDir,
     /// In the notation of [`RecordFormat::parse_type`], or [`LINES`], or [`ROWS`].
@@ -118,10 +118,10 @@ struct ManifestLines {
     /// The terminator of the lines in the sorted file, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file_terminator: Option<u8>,
-    /// The bytes before them, each as the character of its number.
+    /// The bytes before the lines, each as the character of its number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     front: String,
-    /// The name of their order, for the program that made the view.
+    /// The name of the order, for the program that made the view.
     order: String,
 }
 
@@ -153,9 +153,9 @@ impl ManifestLines {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ManifestRows {
-    /// The bytes of their description, each as the character of its number.
+    /// The bytes of the rows' description, each as the character of its number.
     description: String,
-    /// The name of their order, for the program that made the view.
+    /// The name of the order, for the program that made the view.
     order: String,
 }
 
@@ -194,7 +194,7 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestRun {
-    /// Relative to the view's directory if it is inside.
+    /// The path of the run, relative to the view's directory if the run is inside.
     #[serde(
         serialize_with = "outcore_io::metadata::paths::write_path",
         deserialize_with = "outcore_io::metadata::paths::read_path"
@@ -202,7 +202,7 @@ pub(super) struct ManifestRun {
     pub(super) path: PathBuf,
     pub(super) number: u32,
     pub(super) records: u64,
-    /// Bytes of its lines or rows.
+    /// Bytes of the run's lines or rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bytes: Option<u64>,
     pub(super) index_checksum: String,
@@ -283,7 +283,7 @@ impl Manifest {
         Ok(Shape::new(&what, self.order(), self.block_units, id))
     }
 
-    /// The order of its records; lines and rows have their own.
+    /// The order of the view's records; lines and rows have their own.
     pub(super) fn order(&self) -> ViewOrder {
         ViewOrder {
             descending: self.descending,
@@ -324,7 +324,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The `place` of its metadata.
+    /// The `place` of the manifest's metadata.
     fn place(&self) -> String {
         format!("view {}", self.id)
     }
@@ -383,7 +383,7 @@ impl Manifest {
         }
     }
 
-    /// The paths of its runs.
+    /// The paths of the view's runs.
     pub(super) fn run_paths(&self) -> Vec<PathBuf> {
         self.runs.iter().map(|run| run.path.clone()).collect()
     }

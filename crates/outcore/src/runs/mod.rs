@@ -133,7 +133,7 @@ impl SortedView {
         let manifest = match Manifest::read(job, &volume, dir) {
             // A sweep finishes a build that was killed while it published.
             Err(error) if Manifest::is_missing(&error) => {
-                // If the sweep has no write access, there is simply no view.
+                // If the sweep has no write access, it fails, and the view simply does not exist.
                 let _ = job.device.sweep_private_dirs(dir);
                 Manifest::read(job, &volume, dir)?
             }
@@ -181,7 +181,7 @@ impl SortedView {
         self.set.shape.front()
     }
 
-    /// The type of its contents.
+    /// The type of the view's contents.
     pub fn what(&self) -> &ViewType {
         &self.set.shape.what
     }
@@ -191,7 +191,7 @@ impl SortedView {
         self.what().records()
     }
 
-    /// The job whose memory and threads it uses.
+    /// The job whose memory and threads the view uses.
     pub fn job(&self) -> &Job {
         &self.job
     }

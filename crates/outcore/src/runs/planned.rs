@@ -29,7 +29,7 @@ pub(super) struct FilePart {
 }
 
 impl PlannedRun {
-    /// The drive from which most of it is read.
+    /// The drive from which most of the run is read.
     pub(super) fn drive_index(&self, parts: &[InputPart]) -> usize {
         let first = self.pieces.first();
         first.map_or(0, |piece| parts[piece.part].file.drive_index)

@@ -1,9 +1,9 @@
 //! The sorted runs of a view: their places, and the verification of reads.
 //!
 //! Contract: a [`RunSet`] describes all runs of a view, in the order that decides between equal
-//! records. Its index is in memory. Every block that is read is checked against it, seeded by view,
-//! run and place, so that a damaged or foreign block is reported and never merged. For the form of
-//! a run see [`super::shape`].
+//! records. Its index is in memory. Every block that is read is checked against the index. The
+//! checksums are seeded by view, run and place, so that a damaged or foreign block is reported and
+//! never merged. For the form of a run see [`super::shape`].
 
 use std::sync::Arc;
 

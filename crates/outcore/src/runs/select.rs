@@ -52,7 +52,7 @@ impl RankSplit {
 trait Pivot {
     /// Whether the record that begins at `unit` of the run is before the cut.
     fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
-    /// Like `is_before`, from its prefix, if that is enough.
+    /// Like `is_before`, but from the record's prefix, if that is enough.
     fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
     /// The cut in a run, if it is known.
     fn known(&self, _run: usize) -> Option<u64> {
@@ -172,9 +172,9 @@ impl Pivot for KeyPivot<'_> {
 /// A boundary between two records of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cut {
-    /// The unit at which the record after it begins.
+    /// The unit at which the record after the boundary begins.
     pub(super) unit: u64,
-    /// Number of records before it.
+    /// Number of records before the boundary.
     pub(super) rank: u64,
 }
 

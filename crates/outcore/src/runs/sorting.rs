@@ -331,7 +331,7 @@ impl Worker<'_> {
                 from_bytes += len as u64;
             }
             if piece.is_unended {
-                // Room for its terminator.
+                // The area needs room for the line's terminator.
                 area.parts.push((offset, rest.split_to(BLOCK_BYTES)));
                 offset += BLOCK_BYTES;
             }

@@ -106,7 +106,7 @@ pub struct ShuffleSummary {
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
+    /// The plan that the shuffle followed.
     pub plan: ShufflePlan,
     /// The totals of the items, if they were asked for.
     pub totals: Option<PartTotals>,
@@ -244,7 +244,7 @@ fn shuffle_large(
 struct LongLines {
     /// The longest line, if it was measured.
     longest: Option<Longest>,
-    /// Whether there are any.
+    /// Whether there are such lines.
     are_met: AtomicBool,
 }
 

@@ -43,7 +43,8 @@ struct Permuting<'a, R: Records> {
 /// The records of a bucket.
 #[derive(Debug)]
 struct Names {
-    /// Their places, leaf by leaf; after that the leaf of each, in the order of the input.
+    /// The places of the records, leaf by leaf; then the leaf of each record, in the order of the
+    /// input.
     buf: Buf,
     count: usize,
     /// The end of the references of each leaf.

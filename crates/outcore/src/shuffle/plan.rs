@@ -62,7 +62,7 @@ pub struct ShuffleSize {
 /// The plan of a shuffle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShufflePlan {
-    /// The size that it is for.
+    /// The size for which the plan was made.
     pub size: ShuffleSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,

@@ -96,7 +96,7 @@ pub struct SortSummary {
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
+    /// The plan that the sort followed.
     pub plan: Option<SortPlan>,
     /// The totals of the output, if they were asked for.
     pub totals: Option<PartTotals>,

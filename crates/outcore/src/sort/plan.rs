@@ -47,7 +47,7 @@ pub struct SortSize {
 /// The plan of a sort.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortPlan {
-    /// The size that it is for.
+    /// The size for which the plan was made.
     pub size: SortSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,

@@ -32,7 +32,7 @@ use crate::partition::kernel::parts::{HAS_STORES_PAST_CACHES, lines_bytes, split
 
 /// A sortable item: its word defines its order.
 pub(crate) trait Item: Copy {
-    /// The type of its word.
+    /// The type of the item's word.
     type Word: Key;
 
     /// The word of this item.
@@ -386,7 +386,7 @@ fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Di
     if digits.bits_left == 0 || insert(sorted) {
         return;
     }
-    // Many agree in all bits so far: only the remaining bits distinguish them.
+    // Many items agree in all bits so far: only the remaining bits distinguish them.
     let agree = |a: &T, b: &T| digits.both(a.word()) == digits.both(b.word());
     let mut from = 0;
     for group in sorted.chunk_by_mut(agree) {

@@ -105,12 +105,12 @@ impl LineBucket {
         }
     }
 
-    /// Largest number of its lines that may be written.
+    /// Largest number of the bucket's lines that may be written.
     pub(super) fn lines_max(&self) -> u64 {
         self.counts.items + self.kind.lines
     }
 
-    /// The memory for sorting it; `has_keys` if keys must be made.
+    /// The memory for sorting the bucket; `has_keys` if keys must be made.
     pub(super) fn space(&self, has_keys: bool) -> Space {
         if self.copies_of.is_some() {
             return Space::default();

@@ -51,8 +51,9 @@ struct Best {
 }
 
 impl Best {
-    /// Whether a line, with its framing, comes before it. Terminators are not compared: some bytes
-    /// are smaller than a terminator, but a line that is a prefix of another comes first.
+    /// Whether a line, with its framing, comes before the one to be written. Terminators are not
+    /// compared: some bytes are smaller than a terminator, but a line that is a prefix of another
+    /// comes first.
     fn is_behind(&self, context: &Context<'_>, line: &[u8], position: u64) -> bool {
         let content = |line| context.framing.content(line);
         let (line, best) = (content(line), content(&self.line));

@@ -78,7 +78,7 @@ pub(super) struct FileReader<'a> {
 /// A read of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockRead {
-    /// The token of its file.
+    /// The token of the read's file.
     token: u64,
     from_bytes: u64,
 }
@@ -86,7 +86,7 @@ pub(super) struct BlockRead {
 /// A block that is being read.
 struct Coming {
     from_bytes: u64,
-    /// The range of its data.
+    /// The range of the block's data.
     inside: Range<usize>,
     buf: Option<Buf>,
 }

@@ -44,7 +44,7 @@ const CHUNKS: usize = 4;
 const FIXED_BYTES: u64 = 2 << 20;
 const OUTPUT: &str = "output chunks";
 
-/// The files and the keys of their current lines.
+/// The files, and the keys of the files' current lines.
 struct Runs<'a> {
     files: Vec<LineFile<'a>>,
     keys: Vec<Vec<u8>>,

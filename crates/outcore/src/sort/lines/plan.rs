@@ -9,8 +9,8 @@
 //! Memory holds what all distributions need, plus the longest line that is being assembled and the
 //! tables. While buckets are sorted, it holds keys, and 32 bytes per line for a reference and its
 //! copy. The memory limits the length of the longest line, unless that length was measured or is
-//! known for rows ([`LineSize::longest`]). Then there is room for one line of that length at a time
-//! in each phase; in the distributions, for one per thread.
+//! known for rows ([`LineSize::longest`]). Then each phase has room for one line of that length at
+//! a time, and the distributions for one per thread.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -99,7 +99,7 @@ pub struct LineSize {
 pub struct LongLine {
     /// The length of the line, with its framing.
     pub bytes: u64,
-    /// The length of its key; ignored if lines are their own keys.
+    /// The length of the line's key; ignored if lines are their own keys.
     pub key_bytes: u64,
     /// Whether buckets of one key are sorted one after another in the same memory.
     pub is_grouped: bool,
@@ -108,7 +108,7 @@ pub struct LongLine {
 /// The plan for a sort of lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinePlan {
-    /// The size that it is for.
+    /// The size for which the plan was made.
     pub size: LineSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
@@ -152,7 +152,7 @@ impl LineSize {
         })
     }
 
-    /// Whether a plan for it exists.
+    /// Whether a plan for lines of this size exists.
     pub fn has_plan(self) -> bool {
         let size = LineSize {
             line_bytes: self.line_bytes.max(1.0),

@@ -37,7 +37,7 @@ pub struct RowOption {
 
 /// The place for an output.
 pub enum Claimed {
-    /// A killed run of the same job had put it in place, with these numbers of rows.
+    /// A killed run of the same job had put the output in place, with these numbers of rows.
     Finished {
         /// Rows read.
         rows_in: u64,

@@ -92,7 +92,7 @@ impl RowBatch {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -182,8 +182,9 @@ impl TakenRows<'static> {
 }
 
 impl TakenRows<'_> {
-    /// Whether this thread makes rows. A thread with rows of its own always does. Others do as long
-    /// as there are fewer than `threads_max` threads that make rows; `begun` counts these others.
+    /// Whether this thread makes rows. A thread with rows of its own always makes rows. Other
+    /// threads do so as long as fewer than `threads_max` threads make rows; `begun` counts these
+    /// others.
     pub fn is_making(&self, threads_max: usize, begun: &AtomicUsize) -> bool {
         !self.own.is_empty()
             || self.threads_count + begun.fetch_add(1, Ordering::Relaxed) < threads_max
@@ -233,7 +234,7 @@ pub trait RowSource: Sync {
         Forecast::NOTHING
     }
 
-    /// The cost of its sample, which was taken before the sort.
+    /// The cost of the source's sample, which was taken before the sort.
     fn sampled(&self) -> Sampled {
         Sampled::default()
     }
@@ -300,7 +301,7 @@ pub trait RowSink: Sync {
         0
     }
 
-    /// Bytes that it will write to files that the engine does not see.
+    /// Bytes that the sink will write to files that the engine does not see.
     fn written_forecast(&self) -> Forecast {
         Forecast::NOTHING
     }
@@ -362,7 +363,7 @@ pub trait RowPart {
         None
     }
 
-    /// Called after the last of its rows. May wait for the parts before it, which other threads
+    /// Called after the last row of the part. May wait for the parts before it, which other threads
     /// take.
     ///
     /// # Errors

@@ -120,13 +120,13 @@ pub(super) trait ItemSource: Sync {
     fn framing(&self) -> ItemFraming;
     /// Bytes of all items, as far as they are known.
     fn data_bytes(&self, ends: &Ends<'_>) -> u64;
-    /// Memory for generating them.
+    /// Memory for generating the items.
     fn memory_bytes(&self) -> u64;
-    /// Bytes that will be read to generate them, in place of the files.
+    /// Bytes that will be read to generate the items, in place of the files.
     fn read_forecast(&self) -> Option<Forecast> {
         None
     }
-    /// The cost of its sample, as far as it was taken before the sort.
+    /// The cost of the source's sample, as far as the sample was taken before the sort.
     fn sampled(&self) -> Sampled {
         Sampled::default()
     }

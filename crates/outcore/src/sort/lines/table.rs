@@ -286,9 +286,9 @@ struct TableLines {
 #[derive(Debug, Default, Clone)]
 struct Share {
     lines: usize,
-    /// Bytes of its lines, with terminators.
+    /// Bytes of the lines of this part, with terminators.
     bytes: u64,
-    /// Number of occurrences of its lines.
+    /// Number of occurrences of the lines of this part.
     met: u64,
     refs: Range<usize>,
 }
@@ -391,7 +391,7 @@ impl Tables {
     /// end of the last.
     ///
     /// # Panics
-    /// If there is no room for them.
+    /// If there is no room for the lines.
     pub(super) fn copy(
         &self,
         from: &FromTable,

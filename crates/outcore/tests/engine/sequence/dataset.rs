@@ -136,8 +136,8 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     assert!(moved.0 < 2.3 * input_bytes, "reads {moved:?}");
     assert!(moved.1 < 2.2 * input_bytes, "writes {moved:?}");
 
-    // The number of bytes that the pass reads is predicted; the number that it makes from them is
-    // not.
+    // The plan predicts the bytes that the pass reads, but not the bytes that the pass makes from
+    // them.
     let halves = keys().map(|x| x as u32).sort().write_over(&out).unwrap();
     let mut phases = halves.phases.iter();
     let first = phases.find(|phase| phase.name == "distribute").unwrap();
@@ -306,7 +306,7 @@ fn files_that_are_in_order_are_merged_in_one_pass() {
     let done = all().merge().write(here.path("merged.bin")).unwrap();
     assert!(u64s(&here.path("merged.bin")) == expected);
     assert_eq!((done.records, done.passes), (30_000, 1));
-    // Between other steps: its result is on scratch, like that of a sort.
+    // Between other steps, the result of a merge is on scratch, like that of a sort.
     let odd = all().merge().filter(|x| x % 2 == 1);
     assert_eq!(odd.explain(), "read u64 -> merge\nread -> filter");
     expected.retain(|x| x % 2 == 1);
