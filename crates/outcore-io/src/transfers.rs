@@ -501,7 +501,7 @@ pub struct ReadAhead<T> {
 }
 
 impl<T> ReadAhead<T> {
-    /// An empty one, for at most `window` reads at once.
+    /// Bookkeeping for at most `window` reads at once, with no read yet.
     pub fn new(window: usize) -> Self {
         ReadAhead {
             window,

@@ -125,7 +125,7 @@ pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeRep
     )
 }
 
-/// Like [`probe`], but on any device; `features` are the ones that it is known to have.
+/// Like [`probe`], but on any device; `features` are those that the device is known to have.
 ///
 /// # Errors
 /// As [`probe`].

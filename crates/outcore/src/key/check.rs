@@ -318,7 +318,7 @@ impl Checker {
         let count = records.len() / record_bytes;
         let mask = self.order.key_mask(0);
         let mut words = [0; BATCH + 1];
-        // The very first record is compared with itself, and corrected below.
+        // The very first record is compared with itself; its result is corrected below.
         let has_before = self.report.records > 0;
         let before = if has_before {
             self.last.as_slice()

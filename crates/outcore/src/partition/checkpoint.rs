@@ -543,7 +543,7 @@ impl<'a> Checkpoints<'a> {
         if written.replaces {
             journal.append(self.volume, KEPT, &[])?;
         }
-        // Appended even without a range, because the edge blocks follow.
+        // This record is appended even without a range, because the edge blocks follow it.
         journal.append(self.volume, RANGES, &[])?;
         for ranges in written.ranges.chunks(RECORD_BYTES / 16) {
             let words: Vec<u64> = ranges

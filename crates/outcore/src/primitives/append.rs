@@ -212,7 +212,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Lets the next piece of `lane` be placed; after the last one, the next lane.
+    /// Lets the next piece of `lane` be placed; after the last piece, lets the next lane follow.
     fn pass_on(&self, reader: &mut Reader<'_>, placing: &Placing<'_>, lane: usize) -> Result<()> {
         let mut state = self.lane(lane);
         state.placed += 1;

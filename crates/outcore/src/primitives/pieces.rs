@@ -637,7 +637,7 @@ mod tests {
         let mut port = volume.port().unwrap();
         let mut claimed = Vec::new();
         while let Some(piece) = pieces.next(&port) {
-            // The first three are always in flight: each drive has equally many requests.
+            // The first three reads are always in flight, so each drive has equally many requests.
             if let Some(buf) = pool.take() {
                 let file = &pieces.sources.part_of(&piece, 0).file;
                 port.submit(file, Op::Read, 0, buf, 0);

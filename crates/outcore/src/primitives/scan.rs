@@ -89,7 +89,7 @@ where
     };
     let states: Vec<Mutex<S::Item>> = starts.into_iter().map(Mutex::new).collect();
     let in_sequence = |results: &mut [u8], out: usize| {
-        // Outputs that are written one after another share one value.
+        // Outputs that are written one after another share one running value.
         let state = &states[out.min(states.len() - 1)];
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let items: &mut [S::Item] = bytemuck::cast_slice_mut(results);

@@ -317,7 +317,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             };
             is_next && open.reads.front().is_some_and(|r| r.buf.is_some())
         };
-        // First all arrived reads of one chunk, because switching chunks costs the owner something.
+        // All arrived reads of one chunk come first, because each switch of chunks costs the owner
+        // time.
         let ready = (0..count)
             .map(|step| (self.turn + step) % count)
             .find(|&index| is_ready(&self.open[index]));

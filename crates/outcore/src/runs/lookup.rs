@@ -44,7 +44,7 @@ const RANK_BYTES: u64 = 40;
 const SEARCH_BYTES: u64 = 112;
 /// Largest number of blocks in flight per thread.
 const WINDOW_MAX: u64 = 64;
-/// Fewer keys are not divided among more threads.
+/// Smallest number of keys per thread.
 const KEYS_MIN: usize = 64;
 /// Bytes of a read of sorted lines, and reads in flight.
 const READ_BYTES_MIN: u64 = 64 << 10;

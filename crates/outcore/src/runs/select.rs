@@ -461,7 +461,7 @@ impl<'a> Selector<'a> {
             let mut estimated = 0.0;
             for (run, facts) in runs.iter().enumerate() {
                 let cut = lo[run] + facts.index.count_less(lo[run], hi[run], &prefix);
-                // The cut is somewhere in the block before that.
+                // The cut is somewhere in the block before `cut`.
                 estimated += match cut {
                     0 => 0.0,
                     cut => {

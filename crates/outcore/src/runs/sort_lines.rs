@@ -148,7 +148,7 @@ impl Look<'_> {
             true => Ok(end_bytes),
             false => {
                 let before = self.last_end(part, from, to, u64::MAX)?;
-                // The caller then measures the longest line.
+                // After this error, the caller measures the longest line.
                 Err(line_too_long(self.sizes.line_bytes_max)
                     .path(&part.file.path)
                     .offset(before.unwrap_or(from)))

@@ -309,7 +309,7 @@ fn run<R: Records>(
     let element_bytes = record_bytes.unwrap_or(1);
     let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
-    // An unterminated last line gets another byte.
+    // An unterminated last line gets a terminator, which takes one more byte.
     let (room, output_bytes) = match record_bytes {
         Some(_) => (Room::Exactly, data_bytes),
         None => (Room::AtMost, data_bytes + ends.parts.len() as u64),

@@ -35,7 +35,7 @@ pub struct Reading {
     pub is_scratch: bool,
 }
 
-/// Nanoseconds at each value of a changing number.
+/// For each value of a number that changes, how many nanoseconds it lasted.
 type Times = BTreeMap<usize, u64>;
 
 /// The durations of each number of reads, and of bytes of reads, in flight.

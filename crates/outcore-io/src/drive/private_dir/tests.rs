@@ -422,7 +422,7 @@ fn a_commit_without_leave_to_replace_refuses_what_is_there() {
 fn a_record_works_only_in_the_directory_that_it_was_written_for() {
     let [first, second] = ["moved-a", "moved-b"].map(parent);
     leave_set(&first, &first, true);
-    // On another user's USB stick, copied by hand.
+    // A directory that was copied by hand, from another user's USB stick.
     for entry in fs::read_dir(&first).unwrap() {
         let from = entry.unwrap().path();
         let to = second.join(from.file_name().unwrap());

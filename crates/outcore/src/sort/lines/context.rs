@@ -113,7 +113,7 @@ pub(super) fn keyless(
     }
 }
 
-/// Like `keyless`, for a known line number.
+/// The error for a line without a key, whose number is known.
 pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
     let cause = format!("line {number} has no key: {}", why.0);
     Error::new(Kind::Corrupt, "read lines", cause)

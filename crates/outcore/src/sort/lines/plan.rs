@@ -302,7 +302,7 @@ impl Planned for LinePlan {
             .during("sort", SORTING, sorting_bytes.max(self.long_bucket_bytes()))
     }
 
-    /// Lines leave a part of most segments empty.
+    /// Counts more segments than the data fill, because lines leave a part of most segments empty.
     fn segments_wanted(&self) -> (u64, u64) {
         let segments = self.data_segments() + self.slots_in_use(SPLIT_BUCKETS) as u64;
         (segments, segments)
@@ -379,7 +379,7 @@ pub(crate) fn lines_text(data_bytes: u64, line_bytes: u64) -> String {
 fn table_bytes(size: &LineSize) -> u64 {
     let allowed = size.memory_bytes as f64 * 0.6 / size.threads as f64;
     match size.distinct {
-        // A table copies the lines that do not fit.
+        // A table copies the lines that do not fit, so it is not used for long lines.
         Some(distinct) if size.is_unique && size.longest.is_none() => {
             // 1.5 times the bytes, because the number is an estimate.
             let wanted = 1.5 * distinct as f64 * (size.line_bytes + TABLE_ENTRY_BYTES);

@@ -89,7 +89,7 @@ pub fn sort_lines(
         Err(error) if source.is_too_long(&error) => error,
         sorted => return sorted,
     };
-    // Again, with room for one long line at a time. Another plan needs another journal.
+    // Sorts again, with room for one long line at a time. Another plan needs another journal.
     forget(job, &output)?;
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;

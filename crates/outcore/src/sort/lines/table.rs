@@ -84,7 +84,7 @@ impl Table {
         }
         let slots_bytes = (1usize << (blocks / 4).max(1).ilog2()) * BLOCK_BYTES;
         let arena_bytes = (blocks * BLOCK_BYTES - slots_bytes).min(ARENA_BYTES_MAX);
-        // Separate, because the slots are returned earlier.
+        // Slots and arena are separate, because the slots are returned earlier.
         let map = |bytes| Pool::new(budget, TABLES, bytes, 1).map(|pool| pool.take());
         let (slots, arena) = (map(slots_bytes)?, map(arena_bytes)?);
         let entries = slots.zip(arena).map(|(slots, arena)| Entries {

@@ -147,8 +147,8 @@ fn long_lines(len: usize, count: usize) -> Vec<u8> {
     input
 }
 
-/// More than fit in memory: no block contains a whole line, and the beginnings of all lines are
-/// equal.
+/// There are more lines than fit in memory. No block contains a whole line, and the beginnings of
+/// all lines are equal.
 #[test]
 fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     let tie = Tie::Position;

@@ -85,7 +85,7 @@ fn steps_fuse_and_a_sort_can_stand_anywhere() {
     assert_eq!(done.records, expected.len() as u64);
     assert_eq!(done.passes, 1, "filtered and sorted in memory");
 
-    // After the sort, without a file of the user in between.
+    // Further steps follow the sort, without a file of the user in between.
     let thirds: Vec<u64> = expected
         .iter()
         .map(|x| x / 3)
@@ -173,7 +173,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     few().unique().write_over(&out).unwrap();
     assert!(u64s(&out) == expected);
 
-    // Into a closure; and an empty dataset.
+    // The items go to a closure; then a dataset is empty.
     let mut found = Vec::new();
     let take = |items: &[u64]| {
         found.extend_from_slice(items);

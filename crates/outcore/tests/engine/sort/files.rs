@@ -556,7 +556,7 @@ fn input_that_may_be_freed_is_freed_and_sorted_all_the_same() {
         path: dir.path().join("again"),
         header: None,
     };
-    // The data are to stay under the other name.
+    // The data must stay readable under the other name.
     let twin = dir.path().join("twin");
     fs::hard_link(&path, &twin).unwrap();
     let refused = sort(&job, &[Input::raw(&path)], again, &format, options).unwrap_err();

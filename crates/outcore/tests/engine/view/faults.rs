@@ -178,7 +178,7 @@ fn every_fault_while_building_leaves_nothing_or_a_whole_view() {
             }
             if let Err(error) = outcome {
                 assert!(matches!(error.kind(), Kind::Io | Kind::NoSpace), "{error}");
-                // Either nothing, or, once the manifest exists, everything.
+                // Either nothing is there or, once the manifest exists, everything.
                 let is_there = ram.get(format!("{DIR}/view.json")).is_some();
                 match is_there {
                     false => assert_eq!(ram.list(), [PathBuf::from("/d0/in")], "{kind} {nth}"),
