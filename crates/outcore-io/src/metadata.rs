@@ -70,8 +70,8 @@ pub struct Form {
 pub struct Owner<'a> {
     /// The file's own name, or that of the thing it describes.
     pub name: &'a str,
-    /// What the file is a part of; `None` if a reader does not know this in advance and compares
-    /// the place itself.
+    /// The place of the file; `None` if a reader does not know the place in advance and compares it
+    /// itself.
     pub place: Option<&'a str>,
 }
 

@@ -7,7 +7,7 @@
 //! [`super::encode`].
 //!
 //! Two orders are faster because their keys need not be made. Some items are their own keys
-//! ([`SortKey::is_item`]), and the key of a record of fixed fields is read in place as words
+//! ([`SortKey::is_item`]). The key of a record of fixed fields is read in place as words
 //! ([`super::order`]). Single numbers are even simpler: they are converted to unsigned integers in
 //! place ([`super::scalar`]).
 //!

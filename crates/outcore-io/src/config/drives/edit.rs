@@ -17,7 +17,7 @@ const CHANGE: &str = "change drives file";
 /// The line that begins a drive's section of a drives file.
 const HEADER: &str = "[[drive]]";
 
-/// Where the directories are in the text of a drives file.
+/// The byte ranges of the directories in the text of a drives file.
 #[derive(Deserialize)]
 struct DirSpans {
     #[serde(rename = "drive", default)]
