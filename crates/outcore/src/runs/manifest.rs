@@ -2,10 +2,10 @@
 //!
 //! Contract: `view.json` in the view's directory is [metadata](outcore_io::metadata) with a
 //! checksum. It contains format, order, block size and every run with its place, length and the
-//! checksum of its index. (Section 5 of the ActiveSort paper requires the same of an interface: key
-//! and record lengths, key type, sizes and places of runs.) The manifest appears last, together
+//! checksum of its index. Section 5 of the ActiveSort paper requires these facts of an interface:
+//! key and record lengths, key type, sizes and places of runs. The manifest appears last, together
 //! with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole view.
-//! Opening reads the manifest and the runs' indexes, and checks both; it reads no record.
+//! Opening a view reads the manifest and the runs' indexes, and checks both; no record is read.
 //!
 //! Runs that a manifest replaces are removed after the manifest is in place. The manifest lists
 //! these runs, so that the next change of the view removes the ones that a killed job left
