@@ -349,7 +349,7 @@ pub struct TransferFault {
     pub file: FileId,
     /// Drive.
     pub drive_index: usize,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// The system's error number.
     pub errno: i32,

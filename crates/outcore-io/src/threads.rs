@@ -32,7 +32,7 @@ pub fn refused(name: &str, error: &io::Error) -> Error {
 /// Starts a thread.
 ///
 /// # Errors
-/// The system refuses it.
+/// The system refuses the thread.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -45,7 +45,7 @@ pub fn spawn<T: Send + 'static>(
 /// before keep running: their scope waits for them, so the caller must stop them.
 ///
 /// # Errors
-/// The system refuses it.
+/// The system refuses the thread.
 pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     name: &str,
@@ -75,7 +75,7 @@ pub fn together<T: Send>(
             let (start, started) = channel::<()>();
             let run = move || match started.recv() {
                 Ok(()) => work(number),
-                // A later thread was refused.
+                // The system refused a later thread.
                 Err(_) => Err(Error::interrupted()),
             };
             let name = format!("{name} {} of {count}", number + 1);

@@ -32,7 +32,7 @@ pub struct InputPlace {
     pub file_system: u64,
     /// A directory on the file system.
     pub dir: PathBuf,
-    /// Bytes of the inputs there.
+    /// Bytes of the inputs on this drive.
     pub bytes: u64,
 }
 
@@ -460,7 +460,7 @@ impl Making<'_> {
 }
 
 impl fmt::Display for Layout {
-    /// The rates of its drives.
+    /// The rates of the drives of this layout.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mean = self.rates();
         let read_rate = |drive: &DriveShare| drive.speed.rates.read_bytes_per_s;

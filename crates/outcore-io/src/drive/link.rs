@@ -110,7 +110,7 @@ pub fn refuse_link(operation: &str, path: &Path) -> Result<()> {
 /// What exists under a name.
 enum Found {
     Nothing,
-    /// Anything but a link.
+    /// Anything that is not a link.
     File,
     Link {
         target: PathBuf,

@@ -113,7 +113,7 @@ pub struct Served {
     pub place: usize,
     /// Direction.
     pub op: Op,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// Bytes moved.
     pub bytes: usize,

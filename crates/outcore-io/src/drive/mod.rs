@@ -100,7 +100,7 @@ pub struct Request {
     pub file: FileId,
     /// The drive that serves the request (index in the volume); selects the lane that it waits in.
     pub drive_index: usize,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// The memory, in one piece or several; its length is the length of the transfer.
     pub buf: IoBuf,

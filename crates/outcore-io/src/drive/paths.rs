@@ -83,7 +83,7 @@ pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// The entries of a directory, in any order.
 ///
 /// # Errors
-/// It cannot be listed.
+/// The directory cannot be listed.
 pub fn entries(dir: impl AsRef<Path>) -> io::Result<ReadDir> {
     fs::read_dir(dir)
 }

@@ -459,7 +459,8 @@ fn bounds(buf: &mut Buf, capacity_bytes: usize) -> (*mut u8, *mut u8) {
     (range.start, range.end)
 }
 
-/// Writes a line past the caches, if the machine supports it. Miri does not, and copies it.
+/// Writes a line past the caches, if the machine supports it. Miri does not support it, and copies
+/// the line.
 ///
 /// # Safety
 /// `to` begins a line of a buffer that no one else accesses.

@@ -335,7 +335,7 @@ impl Resuming {
     /// The private directory for the output, and the state that was restored.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be made.
     pub(crate) fn take_dir(&mut self, job: &Job) -> Result<(PrivateDir, Option<FoundRest>)> {
         self.sweep(job)?;
         if let Some(Found {

@@ -396,9 +396,9 @@ pub(crate) type InSequence<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync +
 
 /// Processing of results between producer and outputs.
 pub(crate) struct Placing<'a> {
-    /// In parallel, on any thread.
+    /// Processes results in parallel, on any thread.
     pub(crate) arrange: &'a Arrange<'a>,
-    /// In order.
+    /// Processes results in order.
     pub(crate) in_sequence: Option<&'a InSequence<'a>>,
     /// Bytes of an area that results may fill; the rest is for `arrange`.
     pub(crate) fill_bytes: usize,

@@ -144,7 +144,7 @@ impl Table {
         })
     }
 
-    /// The type of its items.
+    /// The type of the table's items.
     pub fn format(&self) -> &RecordFormat {
         &self.format
     }

@@ -114,7 +114,7 @@ impl Framer {
     /// Ends the record that is open at the end of a file.
     ///
     /// # Errors
-    /// It is incomplete.
+    /// The record is incomplete.
     pub fn finish(&mut self) -> Result<(), Fault> {
         let lines = self.line;
         if lines < LINES - 1 {

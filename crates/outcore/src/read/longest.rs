@@ -56,7 +56,7 @@ impl Measure {
         self.begun_bytes += (bytes.len() - from) as u64;
     }
 
-    /// Ends the file.
+    /// Notes the end of a file.
     fn end_file(&mut self) {
         if self.begun_bytes > 0 {
             self.begun_bytes += 1;

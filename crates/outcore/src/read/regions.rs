@@ -121,7 +121,7 @@ impl RegionSizes {
 
     /// Buffers per thread.
     pub(crate) fn slots(&self) -> usize {
-        // The owner holds one more.
+        // The owner holds one more buffer.
         self.reads() + 1
     }
 

@@ -176,7 +176,7 @@ impl SortedView {
     }
 
     /// The bytes before the first record in the sorted file: the header of CSV. Ranks do not count
-    /// it.
+    /// these bytes.
     pub fn front(&self) -> &[u8] {
         self.set.shape.front()
     }
@@ -236,7 +236,7 @@ impl SortedView {
         self.job.layout(&places, &OutputPlaces::Unknown)
     }
 
-    /// Facts about it.
+    /// Facts about the view.
     pub fn info(&self) -> ViewInfo {
         let shape = &self.set.shape;
         let drives = self.set.volume.drives();

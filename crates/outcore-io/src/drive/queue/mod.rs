@@ -84,7 +84,7 @@ pub struct Span {
     pub class: Class,
     /// File on the drive.
     pub file: FileId,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// Length.
     pub len_bytes: usize,

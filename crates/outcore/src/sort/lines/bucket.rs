@@ -75,7 +75,7 @@ impl Space {
         REF_BYTES * self.lines + self.key_bytes
     }
 
-    /// The maximum of both.
+    /// The larger of both, figure by figure.
     pub(super) fn and(self, other: Space) -> Space {
         Space {
             area_bytes: self.area_bytes.max(other.area_bytes),
@@ -120,7 +120,7 @@ impl LineBucket {
             Location::Scratch { .. } => segment.stored_bytes() as u64,
         });
         let heads_bytes = KEY_HEAD_BYTES * self.counts.items;
-        // After each line from a table.
+        // A count follows each line from a table.
         let counts_bytes = COUNT_BYTES as u64 * self.kind.lines;
         Space {
             area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes + counts_bytes),

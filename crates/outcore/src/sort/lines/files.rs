@@ -50,7 +50,7 @@ impl FileSizes {
         (1 + self.ahead) * files.max(1)
     }
 
-    /// Memory for them.
+    /// Memory for the blocks.
     pub(super) fn pool_bytes(&self, files: usize) -> u64 {
         Pool::total_bytes(self.block_bytes, self.slots(files))
     }

@@ -168,7 +168,7 @@ pub struct TakenRows<'a> {
     pub own: &'a [u64],
     /// The positions after the stretches of rows that any thread took.
     pub all: &'a [u64],
-    /// Threads that took any.
+    /// Threads that took any rows.
     pub threads_count: usize,
 }
 
@@ -278,7 +278,7 @@ pub trait RowSource: Sync {
     /// if their generator does not publish the result itself.
     ///
     /// # Errors
-    /// Usage: it has changed.
+    /// Usage: the origin has changed.
     fn check(&self) -> Result<()> {
         Ok(())
     }
