@@ -239,7 +239,7 @@ impl StagedOutput {
     }
 
     /// Stages one file in `dir`, a private directory next to it. If a dead job has left the file
-    /// unfinished, it keeps its contents.
+    /// unfinished, the file keeps its contents.
     ///
     /// # Errors
     /// As [`StagedOutput::stage`].

@@ -41,8 +41,8 @@ pub fn spawn<T: Send + 'static>(
     thread.map_err(|error| refused(name, &error))
 }
 
-/// Starts a thread that may borrow from around `scope`. If it fails, the threads that were started
-/// before keep running: their scope waits for them, so the caller must stop them.
+/// Starts a thread that may borrow from around `scope`. If the start fails, the threads that were
+/// started before keep running. Their scope waits for them, so the caller must stop them.
 ///
 /// # Errors
 /// The system refuses the thread.

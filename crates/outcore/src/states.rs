@@ -513,7 +513,8 @@ impl States {
         Ok(records)
     }
 
-    /// Marks the directory if it is not, and commits the record of a state that is synced.
+    /// Marks the directory if it is not marked yet, and commits the record of a state that is
+    /// synced.
     fn commit(&self, kept: &mut Kept, record: &StateRecord, progress: Progress) -> Result<()> {
         let Kept {
             dir: Some(dir),

@@ -13,8 +13,8 @@
 //!
 //! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times. The best value of each
 //! figure counts, because other work on the machine only makes drives look slower. Results of a
-//! busy machine are kept for an hour. If a job took a very different time from the one that its
-//! plan predicted, the caller drops the results ([`RatesCache::forget`]).
+//! busy machine are kept for an hour. If the time of a job differs much from its plan's prediction,
+//! the caller drops the results ([`RatesCache::forget`]).
 //!
 //! The cache is one small file. If the file is damaged, or cannot be read or written, nothing is
 //! remembered; that is never an error.

@@ -183,7 +183,7 @@ impl Execution {
         let item = records.item();
         let record_bytes = item.format.record_bytes();
         let shifted = match mode {
-            // The results of earlier passes do not exist.
+            // The results of earlier passes do not exist in this mode.
             Mode::Types | Mode::Plans if records.files.is_empty() => vec![Vec::new(); count],
             Mode::Types => vec![records.files.clone(); count],
             Mode::Plans | Mode::Run => shifted(&job, &records.files, record_bytes, count)?,

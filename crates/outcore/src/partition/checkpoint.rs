@@ -566,8 +566,8 @@ impl<'a> Checkpoints<'a> {
         journal.append(self.volume, EDGES, &record)
     }
 
-    /// Marks the directories if they are not, syncs scratch, and commits the journal. The
-    /// checkpoint `began` before that.
+    /// Marks the directories if they are not marked yet, syncs scratch, and commits the journal.
+    /// The checkpoint `began` before that.
     fn commit(&self, began: Instant) -> Result<()> {
         if !self.is_marked.load(Ordering::Acquire) {
             let dirs = self.scratch.dirs().chain(self.staged.dirs());

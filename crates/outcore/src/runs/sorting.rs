@@ -68,7 +68,7 @@ impl Sorting<'_> {
     }
 
     /// Adds the file and the line to an error whose offset is relative to the area of a run. An
-    /// error of a drive already has a file.
+    /// error of a drive already names a file.
     fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
         if error.kind() != Kind::Corrupt || error.file_path().is_some() {
             return error;

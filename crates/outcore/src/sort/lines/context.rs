@@ -35,7 +35,7 @@ pub(super) struct Context<'a> {
     pub(super) skipped: AtomicU64,
     /// For two compared sides: lines only in the first, only in the second, in both.
     pub(super) sides: [AtomicU64; 3],
-    /// Sums the lines that are read, if the output is read back and has all of them.
+    /// Sums the lines that are read, if the output contains all lines and is read back.
     pub(super) read: Option<&'a Tally>,
     /// Sums the lines that are kept, if lines are omitted.
     pub(super) kept: Option<&'a Tally>,
