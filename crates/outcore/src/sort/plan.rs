@@ -244,7 +244,8 @@ fn candidates(
             1 => wanted.max(size.threads as u64),
             _ => (wanted as f64).powf(1.0 / f64::from(distributions)).ceil() as u64,
         };
-        // Too many for one distribution: makes the buckets larger, as far as memory allows.
+        // If these are too many buckets for one distribution, the buckets become larger, as far as
+        // memory allows.
         let count = each.clamp(1, buckets_max as u64) as usize;
         let count_last = (count as f64).powf(f64::from(distributions));
         let average_bytes = (size.data_bytes as f64 / count_last).ceil() as usize;

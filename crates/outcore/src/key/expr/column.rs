@@ -508,8 +508,8 @@ fn load(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
         return;
     }
     let places: &mut [u8] = bytemuck::cast_slice_mut(to);
-    // Backwards: a single-precision value overwrites half-precision values that have already been
-    // read.
+    // The loop goes backwards, so that a single-precision value overwrites only half-precision
+    // values that have already been read.
     for at in (0..lanes.n).rev() {
         let half = half::f16::from_ne_bytes([places[2 * at], places[2 * at + 1]]);
         places[4 * at..4 * at + 4].copy_from_slice(&half.to_f32().to_ne_bytes());

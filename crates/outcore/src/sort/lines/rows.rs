@@ -173,7 +173,7 @@ pub struct TakenRows<'a> {
 }
 
 impl TakenRows<'static> {
-    /// No rows: the run begins.
+    /// No rows, for a run that does not continue another one.
     pub const NONE: Self = TakenRows {
         own: &[],
         all: &[],

@@ -173,7 +173,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     few().unique().write_over(&out).unwrap();
     assert!(u64s(&out) == expected);
 
-    // The items go to a closure; then a dataset is empty.
+    // The items go to a closure. After that, an empty dataset is sorted.
     let mut found = Vec::new();
     let take = |items: &[u64]| {
         found.extend_from_slice(items);
