@@ -105,7 +105,7 @@ impl Error {
         Self::new(Kind::Usage, operation, cause)
     }
 
-    /// Data that are not as they must be.
+    /// Damaged or changed data; see [`Kind::Corrupt`].
     pub fn corrupt(operation: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(Kind::Corrupt, operation, cause)
     }
@@ -131,7 +131,7 @@ impl Error {
         )
     }
 
-    /// Whether it is about a panic.
+    /// Whether the error is about a panic.
     pub fn is_panic(&self) -> bool {
         self.0.cause.starts_with(PANICKED)
     }
@@ -142,7 +142,8 @@ impl Error {
     }
 
     /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], all others [`Kind::Io`]. The
-    /// hint is as general as the cause; a caller that knows more sets a better hint.
+    /// hint is as general as the cause; a caller that knows more about the failure sets a better
+    /// one.
     pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
         let errno = source.raw_os_error();
         let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())
@@ -197,7 +198,7 @@ impl Error {
         &self.0.operation
     }
 
-    /// Why it failed.
+    /// Why the operation failed.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }

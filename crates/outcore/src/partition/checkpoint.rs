@@ -1,19 +1,19 @@
-//! Checkpoints of a job that can be resumed: by whom they are made, and what is recorded.
+//! Checkpoints of a job that can be resumed: how its threads make them, and what they record.
 //!
 //! Contract: when a checkpoint is due ([`super::pace`]), each thread ends its writes in flight and
 //! joins the meeting. The last one to join syncs the files, records the progress of all, and
-//! commits the journal; only then do the threads go on. During a distribution, the records are the
-//! blocks that each thread has distributed and its segments on scratch, and at its end the copies
-//! of the others ([`super::copies`]). Afterwards they are the ranges of the output, the checksums
-//! of the writes that have ended, and the edge blocks that are not full; or the parts of rows that
-//! their sink has written. The last record names the finished file ([`LastRecord::finish`]), just
-//! before it gets its name.
+//! commits the journal; only then do the threads go on. During a distribution, the records list the
+//! blocks that each thread has distributed, and its segments on scratch. At the end of the
+//! distribution, they list the copies of the segments in memory ([`super::copies`]). Later records
+//! list the ranges of the output, the checksums of the writes that have ended, and the edge blocks
+//! that are not full. If a sink takes rows, they list the parts that it has written. The last
+//! record names the finished file ([`LastRecord::finish`]), just before that file gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
 //!
-//! Bounds: the journal's buffer; two words per bucket and thread, and per task since the last
-//! checkpoint, with the addresses of its segments; three words per write since then.
+//! Bounds: the journal's buffer; two words per bucket and thread; per task since the last
+//! checkpoint, two words and the addresses of its segments; three words per write since then.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +42,7 @@ use outcore_io::scratch::{Scratch, ScratchAddress};
 /// Segments that a distribution leaves in memory are copied to scratch if their bytes are at most
 /// one part in this many of the job's I/O.
 const COPIES_PARTS: u64 = 50;
-/// Longest payload of a record here.
+/// Longest payload of a record of a checkpoint.
 const RECORD_BYTES: usize = 48 << 10;
 
 /// The journal of a job and the meetings of its threads.
@@ -128,7 +128,7 @@ impl Entries {
     }
 }
 
-/// Output that is not recorded yet, and the segments that it was made of.
+/// Output that is not recorded yet, and the segments from which it was made.
 #[derive(Default)]
 struct Written {
     ranges: Vec<Range<u64>>,
@@ -225,7 +225,7 @@ impl<'a> Checkpoints<'a> {
         self.pace.begin();
     }
 
-    /// Ends the part of a thread in a phase; later meetings do not wait for it.
+    /// Takes a thread out of a phase; later meetings do not wait for the thread.
     pub(crate) fn leave(&self) {
         self.meeting.leave();
     }
@@ -235,7 +235,7 @@ impl<'a> Checkpoints<'a> {
         self.pace.advance(bytes);
     }
 
-    /// Whether the threads are to meet.
+    /// Whether the threads must meet for a checkpoint.
     pub(crate) fn is_due(&self) -> bool {
         self.pace.is_due()
     }
@@ -245,8 +245,8 @@ impl<'a> Checkpoints<'a> {
         lock(&self.moved[thread]).blocks.push(position);
     }
 
-    /// Notes that a thread has distributed the rows from `position` to `end`, which may follow
-    /// those before.
+    /// Notes that a thread has distributed the rows from `position` to `end`, which may directly
+    /// follow the rows noted before.
     pub(crate) fn note_rows(&self, thread: usize, position: u64, end: u64) {
         let blocks = &mut lock(&self.moved[thread]).blocks;
         match blocks.last_mut() {
@@ -297,7 +297,8 @@ impl<'a> Checkpoints<'a> {
         bucket: usize,
         parts: &[Bucket<K>],
     ) -> Result<()> {
-        // A journal with some of the segments needs all, and these are forgotten one by one.
+        // A journal that lists some of the segments needs all of them, but the job forgets them one
+        // by one. So logs must stay.
         self.scratch.hold_logs();
         let mut journal = lock(&self.journal);
         for (number, part) in parts.iter().enumerate() {
@@ -346,7 +347,8 @@ impl<'a> Checkpoints<'a> {
         self.commit(Instant::now())
     }
 
-    /// Records the copies of a thread's segments in memory. It counts after the next commit.
+    /// Records the copies of a thread's segments in memory. The record counts after the next
+    /// commit.
     pub(crate) fn record_copies(&self, thread: usize, outs: &[Out]) -> Result<()> {
         let mut journal = lock(&self.journal);
         let mut entries = Entries::default();
@@ -366,9 +368,9 @@ impl<'a> Checkpoints<'a> {
         self.record_segments(&mut journal, &mut entries, 0)
     }
 
-    /// Whether segments in memory, of this many bytes, are copied to scratch. With the copies
-    /// before, they must be little of the job's I/O. They spare a run that continues this one the
-    /// input.
+    /// Whether segments in memory, of this many bytes, are copied to scratch. With all earlier
+    /// copies, they must be a small part of the job's I/O. With such copies, a run that continues
+    /// this one need not read the input again.
     pub(crate) fn copies(&self, in_memory_bytes: u64) -> bool {
         // The data are read, stored, read back and written: twice per phase.
         let io_bytes = 2 * self.pace.total_bytes();
@@ -541,7 +543,7 @@ impl<'a> Checkpoints<'a> {
         if written.replaces {
             journal.append(self.volume, KEPT, &[])?;
         }
-        // Appended even without a range, because the edge blocks follow.
+        // This record is appended even without a range, because the edge blocks follow it.
         journal.append(self.volume, RANGES, &[])?;
         for ranges in written.ranges.chunks(RECORD_BYTES / 16) {
             let words: Vec<u64> = ranges
@@ -564,8 +566,8 @@ impl<'a> Checkpoints<'a> {
         journal.append(self.volume, EDGES, &record)
     }
 
-    /// Marks the directories if they are not, syncs scratch, and commits the journal. The
-    /// checkpoint `began` before that.
+    /// Marks the directories if they are not marked yet, syncs scratch, and commits the journal.
+    /// The checkpoint `began` before that.
     fn commit(&self, began: Instant) -> Result<()> {
         if !self.is_marked.load(Ordering::Acquire) {
             let dirs = self.scratch.dirs().chain(self.staged.dirs());
@@ -574,7 +576,7 @@ impl<'a> Checkpoints<'a> {
             }
             self.is_marked.store(true, Ordering::Release);
         }
-        // Afterwards nothing is written to scratch for which the journal vouches.
+        // Once scratch is sealed, nothing is written to it for which the journal vouches.
         if !self.scratch.is_sealed() {
             self.scratch.sync()?;
         }
@@ -607,7 +609,7 @@ impl LastRecord {
     }
 }
 
-/// The addresses of segments on scratch, and of copies of others.
+/// The addresses of segments on scratch, and of the copies of segments in memory.
 pub(crate) fn addresses_of<'s>(
     segments: impl IntoIterator<Item = &'s Segment>,
 ) -> impl Iterator<Item = ScratchAddress> {

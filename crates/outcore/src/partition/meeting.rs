@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::job::thread_group::ThreadGroup;
 use outcore_io::Result;
 
-/// How long a thread waits before it looks whether another one has failed.
+/// How long a thread waits before it checks whether another one has failed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A point at which all threads of a phase wait for each other.
@@ -35,7 +35,7 @@ impl Meeting {
         (met.members, met.joined) = (members, 0);
     }
 
-    /// Ends the part of a thread; later meetings do not wait for it.
+    /// Takes a thread out of the phase; later meetings do not wait for the thread.
     pub(super) fn leave(&self) {
         self.state().members -= 1;
         self.changed.notify_all();

@@ -19,7 +19,7 @@ const BETWEEN_BYTES_MAX: u64 = 4 << 30;
 /// The time between two checkpoints, as a multiple of the duration of the last one, unless that was
 /// short.
 const COST_PARTS: u32 = 50;
-/// The same after one part in [`FAR_PARTS`] of the data.
+/// The same multiple after one part in [`FAR_PARTS`] of the data.
 const FAR_COST_PARTS: u32 = 10;
 const FAR_PARTS: u64 = 4;
 const SHORT: Duration = Duration::from_millis(5);
@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// Begins a phase, whose checkpoints may take another time than those before.
+    /// Begins a phase, whose checkpoints may take longer or shorter than earlier ones.
     pub(super) fn begin(&self) {
         *self.last() = (Instant::now(), Duration::ZERO);
     }
@@ -89,7 +89,7 @@ impl Pace {
         self.total_bytes
     }
 
-    /// How far the job is.
+    /// The progress of the job.
     pub(super) fn progress(&self) -> Progress {
         Progress {
             done_bytes: self

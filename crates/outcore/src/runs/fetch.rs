@@ -92,7 +92,7 @@ impl Fetcher {
         }
     }
 
-    /// Whether it exceeds a slot.
+    /// Whether the stretch exceeds a slot.
     pub(super) fn is_long(&self, stretch: &Stretch) -> bool {
         stretch.read_len_bytes > self.pool.slot_bytes()
     }
