@@ -125,7 +125,7 @@ impl BlockReader {
         Ok(true)
     }
 
-    /// Starts the reads that may be in flight.
+    /// Starts as many reads as may be in flight.
     fn ask(&mut self) -> Result<()> {
         while self.next_bytes < self.end_bytes
             && self.reads.len() < self.ahead
@@ -143,8 +143,8 @@ impl BlockReader {
 
 impl Drop for BlockReader {
     fn drop(&mut self) {
-        // Nothing may be in flight on a file that is closed. If the device fails here, the process
-        // keeps the file open until its end.
+        // A file may be closed only when no request is in flight on it. If the device fails here,
+        // the file stays open until the process ends.
         if self.reads.forget().is_ok() {
             self.volume.close(&self.file);
         }
@@ -200,8 +200,8 @@ impl BlockWriter {
         Self::create_with(job, path, limit_bytes, BLOCK_BYTES)
     }
 
-    /// The same for one of many files that are written at the same time. Its blocks take
-    /// `share_bytes` together, or have the smallest size.
+    /// As [`BlockWriter::create`], for one of many files that are written at the same time. All its
+    /// blocks together take `share_bytes`, or each block has the smallest size.
     ///
     /// # Errors
     /// As [`BlockWriter::create`].

@@ -460,8 +460,8 @@ fn standard_input() -> Result<Source> {
     let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
     let start_bytes =
         at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path(STDIN_NAME))?;
-    // The name by which it was opened, if that still leads to the same file, because it is clearer
-    // in messages.
+    // The name by which standard input was opened is clearer in messages, if it still leads to the
+    // same file.
     let by_name = paths::link_target(path).ok().filter(|target| {
         paths::facts(target).is_ok_and(|there| FileKey::of(&there) == FileKey::of(&facts))
     });

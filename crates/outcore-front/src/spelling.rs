@@ -99,7 +99,7 @@ const WORDS: [&str; 12] = [
     "null",
     "drives.toml",
 ];
-/// Longer texts without an option, or with one in another form.
+/// Longer texts that have no option, or spell an option in another form.
 const PHRASES: [(&str, &str); 14] = [
     (
         "pass --lines to treat its bytes as lines",
@@ -130,7 +130,7 @@ const PHRASES: [(&str, &str); 14] = [
 ];
 
 impl Spelling {
-    /// The same error with the caller's options in its cause and hint.
+    /// This error with the caller's options in its cause and hint.
     pub fn error(self, error: &Error) -> Error {
         if self == Spelling::Command {
             return error.clone();

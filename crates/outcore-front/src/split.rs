@@ -406,7 +406,7 @@ impl<'a> Parts<'a> {
             share_bytes: None,
             staged: Vec::new(),
         };
-        // Reported before the work if all names are known.
+        // If all names are known in advance, invalid ones are reported before the work.
         (0..known).try_for_each(|part| parts.check(part as usize))?;
         if known > 0 && filter.is_none() {
             let names: Vec<PathBuf> = (0..known).map(|part| parts.name(part as usize)).collect();

@@ -333,7 +333,7 @@ impl Datasets {
         self.add_to(Resources::load(request, environment)?)
     }
 
-    /// The same resources with the datasets among its files.
+    /// These resources, with the datasets among the files of the device.
     ///
     /// # Errors
     /// The volume cannot be opened.

@@ -97,7 +97,7 @@ pub trait FileNames: Names {
     /// Usage.
     fn refuse_change(&self, name: &Path) -> Result<()>;
 
-    /// The same resources, whose files include the datasets that have been named.
+    /// These resources, with the named datasets among their files.
     ///
     /// # Errors
     /// The volume cannot be opened.

@@ -96,7 +96,7 @@ impl Array {
     }
 }
 
-/// Work that names each of its steps before it begins.
+/// Work in steps. Before each step, it passes the name of the step to the given function.
 pub type StepWork<'a> = dyn FnMut(&(dyn Fn(&str) + Sync)) -> Result<()> + 'a;
 
 /// See the module.
@@ -146,7 +146,7 @@ pub trait Host {
     /// As [`Resources::load`].
     fn load(&self, request: &ResourcesRequest) -> Result<Resources>;
 
-    /// The same on a device that records the I/O, if a `trace` is wanted.
+    /// These resources on a device that records the I/O, if the user wants a `trace`.
     ///
     /// # Errors
     /// A trace that must not be written.
@@ -242,7 +242,7 @@ pub trait Host {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()>;
 
-    /// Does `work`, which names its steps to the function that it is given, and shows each step.
+    /// Does `work`, and shows the name of each step that `work` reports.
     ///
     /// # Errors
     /// What `work` fails with.

@@ -375,7 +375,8 @@ impl Given {
         self.applies_to_one_of(&[what])
     }
 
-    /// The same for inputs of several kinds: an option must apply to at least one of them.
+    /// As [`Given::applies_to`], for inputs of several kinds: an option must apply to at least one
+    /// kind.
     ///
     /// # Errors
     /// Usage, with the option's name.

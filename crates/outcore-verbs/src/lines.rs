@@ -53,7 +53,7 @@ pub(crate) struct LineRequest<'a> {
     pub takes_records: bool,
     /// Whether the input is FASTQ, whose records are framed on scratch.
     pub frames_fastq: bool,
-    /// The option for which inputs are read where they are, and the output is a plain file.
+    /// An option that requires inputs that are read in place, and a plain file as output.
     pub plain_for: Option<PlainFor>,
     /// The other kinds of data that may be taken for lines.
     pub recognition: Recognition,
@@ -183,8 +183,8 @@ impl LineJob {
         Self::prepare_found(host, resources, request, None)
     }
 
-    /// The same for a job whose output is not a single file; the job checks the output's name.
-    /// Inputs are copied and unpacked, or read as streams.
+    /// As [`LineJob::prepare`], for a job whose output is not a single file; the job itself checks
+    /// the output's name. Inputs are copied and unpacked, or read as streams.
     pub(crate) fn prepare_parts(
         host: &dyn Host,
         resources: Resources,
@@ -201,7 +201,7 @@ impl LineJob {
         Self::prepare_settled(host, resources, request, settled, is_copied)
     }
 
-    /// The same where the inputs may have been `found` already.
+    /// As [`LineJob::prepare`], for inputs that may have been `found` already.
     pub(crate) fn prepare_found(
         host: &dyn Host,
         resources: Resources,
@@ -586,7 +586,8 @@ impl ArrayHeader {
         }))
     }
 
-    /// The bytes of the header; `taken` returns how many of the records are taken.
+    /// The bytes of the header. `taken` computes the number of records in the output from the
+    /// number of records in the input.
     pub(crate) fn encode_some(&self, taken: impl FnOnce(u64) -> u64) -> Vec<u8> {
         self.header.encode(taken(self.records))
     }

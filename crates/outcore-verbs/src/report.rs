@@ -170,7 +170,7 @@ impl<T: FieldType> FieldType for Listed<T> {
     }
 }
 
-/// A name that the command writes with a mark, as in `@keys`, and a program without it.
+/// A name that the command writes with a mark (`@keys`), and that a program gets without the mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
     /// Without marks.

@@ -415,7 +415,7 @@ fn settle(
         file.start_bytes += header_bytes;
         let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
         all_looked.push(Looked {
-            // A copy terminates it.
+            // In a copy, the header gets a line end.
             header_bytes: header_bytes + u64::from(is_open),
             missing_end: found.missing_end(),
             framer,

@@ -42,8 +42,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The end that other records have and the last one lacks, except for the newline, which every
-    /// job adds.
+    /// The bytes that other records have before their newline and that the unterminated last record
+    /// lacks. Every job adds the newline itself.
     pub(super) fn missing_end(&self) -> Option<&'static [u8]> {
         (self.is_open && self.is_crlf).then_some(b"\r")
     }

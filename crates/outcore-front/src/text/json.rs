@@ -185,7 +185,7 @@ fn find_strictly<'l>(
     let mut in_strict = [None; PATHS_MAX];
     find(&strict, paths, &mut in_strict[..paths.len()]);
     for (found, value) in found.iter_mut().zip(in_strict) {
-        // The same bytes of the original line; the replacement has the same length.
+        // `strict` has the length of `line`, so a value is at the same offset in both.
         *found = value.and_then(|value: &[u8]| {
             let from = value.as_ptr() as usize - strict.as_ptr() as usize;
             line.get(from..from + value.len())

@@ -95,7 +95,7 @@ pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// The same for values that are neither strings nor numbers.
+/// The position after a value that is neither a string nor a number.
 fn skip_other(text: &[u8], at: usize) -> usize {
     let mut scan = Scan {
         text,
@@ -186,7 +186,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Processes the item at `at` of a container, into which the paths of the set `taken` lead.
+    /// Processes the item at `at` of a container. The paths of the set `taken` lead into this item.
     /// Continues at the next item, or ends after `close`.
     #[inline(always)]
     fn item(
@@ -239,7 +239,7 @@ impl Scan<'_, '_> {
     }
 }
 
-/// Skips a container in which only brackets are counted, of any kind.
+/// Skips a container; counts brackets of all kinds, and checks nothing else.
 fn skip_deep_container(text: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(byte) = byte(text, at) {

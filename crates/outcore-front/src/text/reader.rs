@@ -175,13 +175,13 @@ impl<'a> RecordReader<'a> {
         }
     }
 
-    /// The same reader for lines after those of `rule`, which [`RecordReader::header`] returns.
+    /// Makes the reader skip the lines of `rule`, which [`RecordReader::header`] then returns.
     #[must_use]
     pub fn with_header(self, rule: HeaderRule) -> Self {
         RecordReader { rule, ..self }
     }
 
-    /// The same reader for files whose `header` was removed.
+    /// Tells the reader the `header` that was already removed from the files.
     #[must_use]
     pub fn after_header(self, header: Vec<u8>) -> Self {
         RecordReader { header, ..self }
@@ -621,7 +621,7 @@ impl<'a> RecordReader<'a> {
 }
 
 /// The files that a reader of `sources` will read, in the form of a plan; `None` if one of them is
-/// a stream or compressed, whose amount of data is not known in advance.
+/// a stream or compressed, because its amount of data is not known in advance.
 ///
 /// # Errors
 /// As the reader's first reads of these files.

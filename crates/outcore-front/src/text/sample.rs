@@ -32,7 +32,7 @@ pub fn choose(
     Ok(kept.into_iter().map(|kept| kept.record).collect())
 }
 
-/// The same sample in a random order; all orders are equally likely.
+/// The sample of [`choose`] in a random order; all orders are equally likely.
 ///
 /// # Errors
 /// As [`choose`].

@@ -73,7 +73,8 @@ pub(super) struct Naming {
 pub(super) struct Opened<'a> {
     pub(super) host: &'a dyn Host,
     stopwatch: Stopwatch,
-    /// Nothing if there is none, or if a program takes arrays.
+    /// The destination of the result; `None` if there is no output, or if a program receives
+    /// arrays.
     pub(super) output: Option<Destination>,
     pub(super) how: WriteOptions<'static>,
     pub(super) resources: Resources,

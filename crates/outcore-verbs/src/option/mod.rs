@@ -125,8 +125,8 @@ impl TypeArgs {
         self.format.is_some() || self.record_bytes.is_some()
     }
 
-    /// The kind that decides which options fit records of the kind `what`: an array if their fields
-    /// may have names.
+    /// The kind that decides which options apply to records of the kind `what`: an array if the
+    /// records may have named fields.
     pub(crate) fn kind_of(&self, what: What) -> What {
         let has_fields = match &self.format {
             Some(RecordType::Described { descr, .. }) => descr.starts_with('['),
@@ -160,7 +160,7 @@ impl TypeArgs {
         })
     }
 
-    /// The same for a verb that needs no keys.
+    /// As [`TypeArgs::to_request`], for a verb that needs no keys.
     pub(crate) fn to_request_without_keys(&self) -> TypeRequest {
         let mut request = self.to_request();
         if request.record_bytes.is_some() && request.keys.is_empty() {
@@ -337,7 +337,7 @@ pub(crate) struct PassResumeArgs {
 }
 
 impl PassResumeArgs {
-    /// The `options` of the verb `name` if its state is kept, with the name.
+    /// The verb `name` and its `options`, if the job keeps its state.
     pub(crate) fn of(self, name: &str, mut options: Vec<JobOption>) -> Option<Vec<JobOption>> {
         options.insert(
             0,

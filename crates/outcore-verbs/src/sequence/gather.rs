@@ -22,7 +22,7 @@ use crate::report::WriteSummary;
 
 /// Bytes of a file of positions that are looked at.
 const TEXT_BYTES: usize = 4096;
-/// Bytes of a place, which is the number of a position among all positions.
+/// Bytes of a place: the index of a position in the list of positions.
 const PLACE_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Write the records at given positions, in the order given

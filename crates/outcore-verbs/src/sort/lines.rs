@@ -236,7 +236,7 @@ fn identity_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<St
     spec.by.clone_from(&text.by);
     let mut words = text.said(&args.header, &spec);
     if let Some(path) = &args.gnu.random_source {
-        // Its bytes decide, whatever its name.
+        // Two runs are the same job if the bytes of the file are equal; its name does not matter.
         let seed = seed_of(host, path)?;
         words = format!("{words} --random-source {} --seed {seed}", path.display());
     }
@@ -347,7 +347,7 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
     Err(Error::usage(READ, cause).hint("check one file at a time"))
 }
 
-/// The order of lines; that of CSV is known only once the header is.
+/// The order of lines. The order of CSV is known only after the header has been read.
 pub(super) fn order_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<SharedKey> {
     text.check(&args.order, args.lines)?;
     if text.jsonl {

@@ -61,7 +61,8 @@ pub(crate) fn check_tables(
     tables_of(host, asked, no_table)
 }
 
-/// The same for the inputs of `asked`; rejects options that do not apply to them.
+/// The kind of the inputs of `asked`; fails for other inputs, with `no_table`, and rejects options
+/// that do not apply to the inputs.
 pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: NoTable<'_>) -> Result<What> {
     let what = kind_of_table(host, asked, no_table)?;
     if what.is_table() {

@@ -50,7 +50,7 @@ impl Built<'_> {
         self.report_with(host, stopwatch, resources, None)
     }
 
-    /// The same if the view has also been `written` out.
+    /// As `report`, for a view that has also been `written` out.
     pub(super) fn report_with(
         self,
         host: &dyn Host,

@@ -38,8 +38,8 @@ fn or_lines(error: Error) -> Error {
     }
 }
 
-/// Fails for files of text that would be taken for numbers: text of a suitable length passes every
-/// other check.
+/// Fails for files of text that would be read as numbers: text whose length is a multiple of the
+/// record passes every other check.
 fn refuse_text(looked: &[ResolvedInput], format: &RecordFormat) -> Result<()> {
     let files = looked.iter().filter(|input| input.npy.is_none());
     let mut files = files.map(|input| &input.source);

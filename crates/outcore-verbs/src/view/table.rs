@@ -1,7 +1,7 @@
 //! Views of tables: builds them, adds to them, reads them by row number and by key, and writes them
 //! as a table.
 //!
-//! Contract: that of the folder, which calls these functions if the input, or the view, is a table.
+//! Contract: as in [`super`], which calls these functions if the input, or the view, is a table.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -181,7 +181,7 @@ impl Orphans {
         }
     }
 
-    /// The same with the way to remove them.
+    /// The text, followed by the command that removes the orphans.
     fn advice(self) -> Option<String> {
         let text = self.text()?;
         Some(format!(
