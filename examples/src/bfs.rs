@@ -12,7 +12,7 @@ use outcore::job::Job;
 use outcore::primitives::{Sequence, collect, read};
 
 /// The depth of each of `count` vertices below `source` along `edges`, pairs (from, to) of `u32`;
-/// nothing for those that cannot be reached.
+/// nothing for vertices that cannot be reached.
 ///
 /// # Errors
 /// What the passes fail with.

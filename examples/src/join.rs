@@ -29,8 +29,8 @@ struct Row {
     left: u64,
 }
 
-/// Writes (key, left value, right value) for each row of `right` whose key is in `left` to `to`, by
-/// key; rows are (key, value). Gives the number of rows.
+/// Joins rows (key, value). For each row of `right` whose key is in `left`, `to` gets (key, left
+/// value, right value), in the order of the keys. Returns the number of rows.
 ///
 /// # Errors
 /// What the passes fail with.

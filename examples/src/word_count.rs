@@ -27,8 +27,8 @@ impl SortKey for Words {
     }
 }
 
-/// Writes each word of the text `from`, in lower case, after its count (`uniq -c`) to `to`; gives
-/// the number of words that differ.
+/// Writes to `to` each word of the text `from`, in lower case, after its count, as `uniq -c` does.
+/// Returns the number of distinct words.
 ///
 /// # Errors
 /// What the passes fail with.

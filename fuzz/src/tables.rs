@@ -1,9 +1,9 @@
-//! What the fuzz targets of tables check, beyond that nothing panics.
+//! Checks of the fuzz targets for tables. A panic also fails each of them.
 //!
-//! Contract: each function takes arbitrary bytes. A row of other bytes than were encoded is an
-//! error or other values, never a panic or a batch with another schema. Directories named
-//! `key=value`, whatever bytes the names hold, give a column or are a named error. Tests of
-//! `outcore-table` run these checks too.
+//! Contract: each function takes arbitrary bytes. A damaged row is decoded to an error or to other
+//! values, never to a panic or a batch with another schema. Directories named `key=value` give a
+//! column or a specific error, whatever bytes their names hold. Tests of `outcore-table` run these
+//! checks too.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;

@@ -392,7 +392,7 @@ fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
         }
         assert!(all == data);
     }
-    // The same for a stream, for raw records, and for a number of records per part.
+    // A stream, raw records, and a number of records per part also work.
     let array = place.read("v.npy");
     place
         .run_with_input(

@@ -190,8 +190,8 @@ fn a_verb_on_records_names_the_one_for_tables() {
     }
 }
 
-/// Lines as users of other tools type them: words, exit code, a part of the cause and one of the
-/// hint. The row that succeeds follows a hint.
+/// Lines as users of other tools type them: words, exit code, a part of the cause and a part of the
+/// hint. The one row with exit code 0 follows a hint of another row.
 const WRONG_WORDS: &str = "\
 shuffle w.txt --head 2 | 2 | '--head' | -n is a number
 sample w.txt --head-count 2 | 2 | count | -n is a number

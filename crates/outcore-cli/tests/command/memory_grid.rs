@@ -254,7 +254,7 @@ fn all_end(name: &str, batch: &RecordBatch, properties: WriterProperties, verbs:
     all_end_on(&place, name, "in.parquet", verbs);
 }
 
-/// The same on a table that is written already.
+/// As above, on a table that already exists.
 fn all_end_on(place: &TestDir, name: &str, input: &str, verbs: &[&str]) {
     let is_all = std::env::var(ALL).is_ok_and(|value| value == "all");
     for (verb, arguments) in VERBS {

@@ -75,7 +75,8 @@ fn a_view_takes_further_csv_whose_lines_end_with_a_carriage_return() {
     let cat = || place.run(&["view", "cat", "v"]).ok().stdout;
     assert_eq!(cat(), b"id,word\n1,a\n2,b\n3,c\n");
     append("spans.csv").fails(2, &["spans.csv", "a record spans lines"], "build a view");
-    // The same in the other direction, and for records of the view that span lines.
+    // Files with newlines can also be added to a view of files with CR, and files with CR to a view
+    // of records that span lines.
     for (first, then) in [("more.csv", "in.csv"), ("spans.csv", "more.csv")] {
         let build = [
             "view", "build", first, "-o", "v", "--csv", "--by", "id", "--force",

@@ -111,7 +111,7 @@ impl Resumed {
         self.walk_by(fault, after)
     }
 
-    /// The same at a few operations, unless `RESUME_KILLS` asks for each.
+    /// As `walk`, at only a few operations, unless `RESUME_KILLS` asks for each.
     fn walk_few(&self, fault: &str) -> (u32, u64) {
         self.walk_by(fault, |nth| match after(nth) - nth {
             1 if nth > 8 => nth + 1,
@@ -293,7 +293,7 @@ fn killed_late(job: &Resumed) {
 
 #[test]
 fn a_resumed_run_does_not_write_again_what_the_killed_one_wrote() {
-    // In one distribution.
+    // The data take one distribution.
     let job = sort_of(
         random_u64(2_000_000, 7),
         "--type u64 --threads 1 --memory 8MiB --json",

@@ -491,7 +491,7 @@ fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     let open = to_file(&table("\"open"));
     let cause = "the record at line 40002 has a quote that is not closed";
     open.fails(4, &[cause], "close the quote");
-    // An error that the ends show is reported at once.
+    // An error that shows at the beginning or the end of a file is reported at once.
     let by_nothing = ["sort", "--csv", "--by", "u", "in.csv", "-o", "last.csv"];
     place
         .run(&by_nothing)

@@ -228,7 +228,8 @@ fn of_two_jobs_on_one_set_of_shards_the_second_is_refused() {
         assert_eq!(names_in(&place.path("a")).len(), 1);
         assert!(names_in(&place.path("b")).is_empty());
     }
-    // Other sets in the same place are free; so is this one when the job is gone, however it ended.
+    // Another job may write other sets in the same place. It may also write this set once the first
+    // job is gone, however that job ended.
     let other = ["sort", "in", "-o", "t-{drive}.bin", "--type", "u64"];
     place.run(&[&other[..], &DRIVES].concat()).ok();
     held.unwrap().leave();

@@ -85,7 +85,7 @@ fn a_removed_file_on_standard_input_can_still_be_sorted() {
 #[test]
 fn an_array_is_not_taken_for_lines_before_a_long_stream_is_copied() {
     let place = TestDir::new();
-    // More bytes than are read before the first check, and no end.
+    // The producer sends more bytes than the command reads before the first check, and never stops.
     let mut child = place.spawn(&["sort", "-", "-o", "out"]);
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || {

@@ -421,7 +421,7 @@ fn a_replaced_drive_beside_a_newer_one_without_label_is_not_read() {
     }
     run(&place, &["volume", "get", "@same", "out"]).ok();
     assert_eq!(place.read("out"), b"old");
-    // With the newer drive instead of the older one, everything is read again.
+    // With the newer drive in place of the older one, every dataset can be read again.
     fs::rename(place.path("a"), place.path("older")).unwrap();
     fs::rename(place.path("dead"), place.path("a")).unwrap();
     run(&place, &["volume", "get", "@x", "out", "--force"]).ok();

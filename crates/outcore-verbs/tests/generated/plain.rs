@@ -86,7 +86,7 @@ const PHRASES: [(&str, &str); 82] = [
         "Store a file or a directory",
     ),
     ("@NAME/FILE", "name/file"),
-    // What the command prints, a function returns.
+    // A function returns the text that the command prints.
     (
         "Print the first lines, records or rows of the input",
         "Take the first lines, records or rows of the input",

@@ -27,7 +27,7 @@ pub(super) fn late_sync(job: &Resumed) -> u64 {
             false => after = middle,
         }
     }
-    // An eighth before that, scratch still exists.
+    // After seven eighths of these syncs, scratch still exists.
     before - before / 8
 }
 

@@ -357,7 +357,7 @@ fn a_job_whose_last_state_is_damaged_or_gone_continues_from_the_one_before() {
             }
             let answer = job.resume();
             if answer.code == Some(4) {
-                // The kill came after the state before was overwritten.
+                // The kill came after the previous state had been overwritten.
                 job.give_up();
                 continue;
             }
