@@ -16,8 +16,8 @@ repeat it. The exit code is 0 if no case was wrong, and at least one was right.
     campaigns.py soak     jobs, kills, faults and races in turn, next to one volume that stays
     campaigns.py slice    a few cases of each, for `make test`; the last line is that of `pages.py`
 
-The attacks on all commands are here; what they must know about a command is in `campaign_jobs.py`.
-The others are in `campaign_races.py`, `campaign_power.py` and `campaign_soak.py`.
+The attacks on all commands are here; `campaign_jobs.py` has the facts about each command that these attacks need. The
+others are in `campaign_races.py`, `campaign_power.py` and `campaign_soak.py`.
 
 Options: --seed N, --cases N, --seconds S, --from N (default: what is reached first of 100,000 cases
 and 60 s).

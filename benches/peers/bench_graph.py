@@ -208,8 +208,8 @@ def convert_row(args, edges, graph, vertices):
 
 
 def text_row(args, edges, peers, vertices):
-    """A conversion from text, alternating with those of other systems, whose result is smaller: one direction, and no
-    lists."""
+    """A conversion from text, alternating with the conversions of other systems. Their graphs are smaller, because they
+    have one direction and no lists."""
     text, graph, reader = args.dir / "edges.txt", args.dir / "text.graph", build(args.dir, "edge_text")
     run([reader, "write", edges, text])
     convert = [args.outcore, "graph", "convert", text, "-o", graph, "--memory", args.memory, "--vertices", vertices, "--json"]

@@ -15,7 +15,7 @@ use outcore::primitives::{Sequence, collect, read};
 /// nothing for vertices that cannot be reached.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn bfs(job: &Job, edges: &Path, count: usize, source: u32) -> Result<Vec<Option<u32>>> {
     let mut depths: Vec<Option<u32>> = vec![None; count];
     let mut frontier = vec![source];

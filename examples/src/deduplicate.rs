@@ -15,7 +15,7 @@ use outcore_front::text::json::JsonFields;
 /// number of documents.
 ///
 /// # Errors
-/// A line that is not JSON or has no such field, by number; what the sort fails with.
+/// A line that is not JSON or has no such field, by number; the errors of the sort.
 pub fn deduplicate(job: &Job, from: &Path, field: &str, to: &Path) -> Result<u64> {
     let by_field = JsonFields::new(&[field.to_string()], false, true)?;
     let options = LineSortOptions {

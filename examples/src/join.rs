@@ -33,7 +33,7 @@ struct Row {
 /// value, right value), in the order of the keys. Returns the number of rows.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let step = |name: &str| dir.path().join(name);

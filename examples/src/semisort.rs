@@ -22,7 +22,7 @@ const HEAVY_MAX: usize = 256;
 /// Writes the rows (key, value) of `from` to `to`, those of one key side by side.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn semisort(ctx: &Context, from: &Path, to: &Path) -> Result<Summary> {
     let sample = ctx
         .read::<[u64; 2]>(from)?

@@ -31,7 +31,7 @@ impl SortKey for Words {
 /// Returns the number of distinct words.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let words = dir.path().join("items");

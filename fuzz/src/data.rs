@@ -1,12 +1,12 @@
 //! Checks of the fuzz targets for the code that guards users' data. A panic also fails each of
 //! them.
 //!
-//! Contract: each function takes arbitrary bytes. Damage: a view or a dataset of which any file
-//! holds other bytes than were written is rejected, or returns the original data; it never returns
-//! anything else. Metadata with a right checksum and arbitrary contents may be rejected or
-//! believed, and nothing panics, hangs or takes memory without bound. Text that is accepted
-//! (headers, drives, settings) is written again as text that means the same. A sort gives the
-//! result of the naive sort. Uses the engine alone: tests of `outcore-front` run these checks too.
+//! Contract: each function takes arbitrary bytes. Damage: a view or a dataset with changed bytes in
+//! any file is rejected, or returns the original data; it never returns anything else. Metadata
+//! with a right checksum and arbitrary contents may be rejected or believed, and nothing panics,
+//! hangs or takes memory without bound. Text that is accepted (headers, drives, settings) is
+//! written again as text that means the same. A sort gives the result of the naive sort. Uses the
+//! engine alone: tests of `outcore-front` run these checks too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

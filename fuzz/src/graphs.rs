@@ -1,9 +1,8 @@
 //! Checks of the fuzz targets for graphs. A panic also fails each of them.
 //!
 //! Contract: each function takes arbitrary bytes. Edges in any format end in a named error, or make
-//! a graph that opens and whose degrees add up to its edges. A graph of which any file holds other
-//! bytes than were written is rejected, or gives the original degrees. Tests of `outcore-graph` run
-//! these checks too.
+//! a graph that opens and whose degrees add up to its edges. A graph with changed bytes in any file
+//! is rejected, or gives the original degrees. Tests of `outcore-graph` run these checks too.
 
 use std::path::{Path, PathBuf};
 

@@ -62,7 +62,7 @@ class Column:
             raise unknown_attribute(self, name)
 
     def astype(self, name: str) -> Column:
-        """The same, cast to a type of outcore: `"f64"`."""
+        """This expression, cast to a type of outcore: `"f64"`."""
         return Column(f"{name}({self._text})")
 
     def _binary(self, operator: str, other: Operand, is_truth: bool = False) -> Column:

@@ -52,8 +52,8 @@ class Lazy(ABC):
         """At most `ROWS` items, from the front."""
 
     def explain(self) -> str:
-        """The passes over it, in order, with the plan of the first. Headers are read, and a sample
-        if the plan depends on it."""
+        """The passes over the files, in order, with the plan of the first pass. Headers are read, and a sample if the
+        plan depends on one."""
         return _outcore.explain(self._request, "consume")
 
     def write(

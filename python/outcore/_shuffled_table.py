@@ -88,7 +88,7 @@ class ShuffledTable:
                 raise usage(_READ, f"there is no column `{name}`", f"the columns are: {known}")
         if chosen is not None:
             schema = library("pyarrow", _READ).schema([schema.field(name) for name in chosen])
-        #: The columns and types of a batch, and the names of those that are in the files.
+        #: The columns and types of a batch, and the names of the columns that are stored in the files.
         self._schema, self._own = schema, [name for name in dict.fromkeys(schema.names) if name in own]
         #: The values of the other columns, by file.
         self._directories = _directory_values(paths, [field for field in schema if field.name not in own])

@@ -49,8 +49,8 @@ _STATE = "restore state"
 #: The places of numbers that all workers share. `_EPOCH` has the epoch. For the next restart,
 #: `_TAKEN` has the batches that were taken before, `_TAKEN_WORKERS` the workers of the loader that
 #: took them, and `_RESTART` its number. `_WORKERS` has the number of running workers, and `_BEGAN`
-#: the batches that were taken when they began. From `_DONE`, each worker has a place for the number
-#: of the last restart that it has made.
+#: the number of batches that were taken when these workers began. From `_DONE`, each worker has a
+#: place for the number of the last restart that it has made.
 _EPOCH, _TAKEN, _TAKEN_WORKERS, _RESTART, _WORKERS, _BEGAN, _DONE = range(7)
 _WORKERS_MAX = 4096
 
@@ -170,7 +170,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return self._running
 
     def _begin(self, worker: int, workers: int) -> tuple[int, int]:
-        """The number of the share that this worker reads, and of the batches that it gave before."""
+        """The number of the share that this worker reads, and the number of batches of that share that were taken
+        before."""
         if self._restored is not None:
             restored, self._restored = self._restored, None
             return restored

@@ -91,7 +91,7 @@ impl Run {
         self.watched(resources.job(drives))
     }
 
-    /// The same job, watched.
+    /// The job, watched by this run.
     pub(crate) fn watched(&self, mut job: Job) -> Job {
         job.control = Arc::clone(&self.control);
         job
@@ -159,8 +159,8 @@ fn start<T: Send + 'static>(
     Ok((spawn("outcore", job)?, results))
 }
 
-/// Waits for a while. It is the only user of the receiver, so the receiver may be used without the
-/// interpreter.
+/// Waits for a while. No other function uses the receiver, so the receiver may be used while the
+/// interpreter is released.
 fn wait<T>(results: &mut Receiver<Result<T>>) -> std::result::Result<Result<T>, RecvTimeoutError> {
     results.recv_timeout(LOOK_EVERY)
 }

@@ -44,7 +44,7 @@ def _kill(name: str, source: str, options: dict[str, Any], wait_s: float) -> Non
 
 
 def _kill_call(call: str, wait_s: float) -> None:
-    """The same for a call as text."""
+    """As `_kill`, for a call as text."""
     child = subprocess.Popen([sys.executable, "-c", call])
     while child.poll() is None and not list(Path().glob(".outcore-*/resume")):
         time.sleep(0.001)

@@ -46,7 +46,7 @@ pub trait DatasetHost {
     /// Copies `bytes` with `work`, shows the progress, and stops at the user's request.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// The errors of `work`.
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 

@@ -234,7 +234,7 @@ pub trait Host {
     /// Does `work`, shows its progress, and stops it at the user's request.
     ///
     /// # Errors
-    /// What `work` fails with; [`outcore::Kind::Interrupted`].
+    /// The errors of `work`; [`outcore::Kind::Interrupted`].
     fn do_watched(
         &self,
         control: &Control,
@@ -245,7 +245,7 @@ pub trait Host {
     /// Does `work`, and shows the name of each step that `work` reports.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// The errors of `work`.
     fn do_in_steps(&self, work: &mut StepWork<'_>) -> Result<()> {
         work(&|_| ())
     }
@@ -361,7 +361,7 @@ pub(crate) fn check_output_named(host: &dyn Host) -> Result<()> {
 /// The result of `work`, which `host` watches.
 ///
 /// # Errors
-/// What `work` fails with; [`outcore::Kind::Interrupted`].
+/// The errors of `work`; [`outcore::Kind::Interrupted`].
 pub fn watch<T>(
     host: &dyn Host,
     control: &Control,

@@ -41,7 +41,7 @@ from ._keeper import Keeper
 
 #: Ray, most of whose functions have no types.
 ray: Any = _ray
-#: Phases of a job, of which the progress counts the bytes.
+#: Phases of a job. The progress counts the bytes of both.
 PHASES = ("partition", "finish")
 #: The list of all parts, which is written last. Readers of tables skip it.
 LIST = "_outcore.json"
@@ -57,8 +57,8 @@ _WAIT_SECONDS = 0.2
 _KEEPER_SECONDS = 60.0
 _FAULT = "_OUTCORE_RAY_FAULT"
 _APART = "_OUTCORE_RAY_APART"
-#: The keepers of this driver by its connection to Ray and by node. They live as long as it, so that
-#: only the first job waits for them.
+#: The keepers of this driver by its connection to Ray and by node. Keepers live as long as the driver, so only the
+#: first job waits for them.
 _KEEPERS: dict[tuple[str, str], Any] = {}
 
 
@@ -151,7 +151,7 @@ class Run:
         self.pending[task.remote(self.job, source, forms[source.side], own)] = ("partition", source)
 
     def results(self) -> Iterator[tuple[str, Any, Any]]:
-        """The results of all tasks as they end: stage, subject, result. More may be started meanwhile."""
+        """The results of all tasks as they end: stage, subject, result. The caller may start more tasks meanwhile."""
         while self.pending:
             ready, _ = ray.wait(list(self.pending), num_returns=1, timeout=_WAIT_SECONDS)
             self.tell("", 0, 0)

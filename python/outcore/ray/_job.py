@@ -45,7 +45,8 @@ class Job:
     drives: tuple[str, ...]
     #: For tests: whether nodes that share a file system send parts to each other all the same.
     is_apart: bool = False
-    #: For tests: where a task ends itself, as `stage:number:file`; it does so once, and makes the file.
+    #: For tests: where a task kills its process, as `stage:number:file`. The file shows that this has happened, so it
+    #: happens once.
     fault: str | None = None
 
 

@@ -164,7 +164,8 @@ def finish(
         if isinstance(found, Missing):
             return found
         maybe_fail(job, "finish", number)
-        # These verbs write the items that they read. They sum them themselves, except for rows.
+        # These verbs write exactly the items that they read, and compute the checksum of the items themselves, except
+        # for rows.
         is_permutation = verb == "shuffle" or (verb == "sort" and not options.get("unique"))
         is_summed = is_permutation and forms[0].record_bytes <= _SUMMED_BYTES_MAX
         is_summed = is_summed and forms[0].kind != "table"
@@ -203,7 +204,7 @@ def _collect(
 ) -> tuple[list[list[str]] | Missing, int]:
     """The paths of all parts on this node, for each side, and the bytes that were fetched."""
     absent: set[int] = set()
-    # A node that does not answer gets only one request, since this may take a minute.
+    # A node that does not answer gets only one request, because a wait for an answer may take a minute.
     silent: set[str] = set()
     fetched_bytes = 0
 
@@ -242,7 +243,7 @@ def _collect(
 
 
 def _check(paths: list[str], parts: tuple[Part, ...], form: Form, job: Job) -> int:
-    """Fails unless the files have the items of these parts, in any order; their number."""
+    """Fails unless the files have the items of these parts, in any order. Returns the number of items."""
     reading = {"lines": True} if form.kind in _TEXT_SUFFIXES else form.parts_reading
     found = _verbs.verify(paths, **reading, **_resources(job))
     _compare(found.records, found.checksum, parts, paths)
