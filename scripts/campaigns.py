@@ -125,7 +125,7 @@ def kill(bench: Bench, draw: random.Random) -> Outcome:
         return Outcome.wrong(what, "; ".join(verdict.faults))
     if not verdict.is_whole:
         if not verdict.is_as_before:
-            # Some outputs of several appeared; the next run would find them.
+            # Only some of several outputs appeared, and the next run would find these.
             bench.restore()
         again = bench.run()
         if again.code not in (0, 1):

@@ -85,7 +85,7 @@ class Help:
 
 
 def help_of(program: Path, words: tuple[str, ...]) -> str:
-    """What a command prints about itself, each paragraph on a line."""
+    """The help text that a command prints, each paragraph on a line."""
     variables = {"PATH": os.environ.get("PATH", os.defpath), "COLUMNS": "1000", "HOME": "/nowhere"}
     done = subprocess.run([program, *words, "--help"], env=variables, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)

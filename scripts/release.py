@@ -189,7 +189,7 @@ class Release:
             " larger than memory at the full speed of the drives. outcore-lab measures,\n"
             " replays and simulates drives.\n"
         )
-        # Whatever umask this runs under.
+        # The permissions must not depend on the umask of this process.
         for file in root.rglob("*"):
             is_program = file.is_dir() or file.parent.name == "bin"
             file.chmod(0o755 if is_program else 0o644)

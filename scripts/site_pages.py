@@ -59,7 +59,7 @@ def program() -> Path:
 
 @cache
 def help_of(*words: str) -> str:
-    """What a command prints about itself."""
+    """The help text that a command prints."""
     path = program()
     if words and words[0] in LAB:
         path = path.with_name("outcore-lab")

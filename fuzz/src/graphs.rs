@@ -114,7 +114,7 @@ fn small() -> Option<Small> {
     })
 }
 
-/// That graph as a `.npz`, from which damaged ones are made.
+/// The small graph as a `.npz`, from which damaged files are made.
 pub fn npz() -> Option<Vec<u8>> {
     let small = small()?;
     let job = job();

@@ -59,7 +59,7 @@ pub fn row(data: &[u8]) {
         return;
     }
     let Some(row) = rows.iter().nth(usize::from(*choice) % 4) else {
-        // Not a row at all.
+        // The bytes are not derived from any row.
         std::hint::black_box(key_of(patches));
         std::hint::black_box(codec.decode(&[patches]).is_ok());
         return;

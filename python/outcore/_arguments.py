@@ -77,7 +77,7 @@ def texts(keys: Keys | None) -> list[str]:
 
 
 def insists(lines: LinesHow) -> bool:
-    """Whether files are taken for lines whatever they look like."""
+    """Whether files are read as lines whatever they look like."""
     if isinstance(lines, str) and lines == "any":
         return True
     if isinstance(lines, str):

@@ -35,8 +35,8 @@ class NeighborBatch:
 
     #: The vertices: first those of the batch, then those that each hop added.
     n_id: npt.NDArray[np.int64]
-    #: Two rows: for each edge, the position in `n_id` of the neighbour, and that of the vertex that it was
-    #: drawn for.
+    #: Two rows: for each edge, the position in `n_id` of the neighbour, and the position of the vertex for which the
+    #: neighbour was drawn.
     edge_index: npt.NDArray[np.int64]
     #: The number of vertices that the batch was drawn for.
     batch_size: int

@@ -210,7 +210,7 @@ class ShuffledTable:
             for unit, names in _units_of(file, [self._schema.field(name) for name in self._own]).items():
                 opened = contextlib.nullcontext(file) if unit == _UNIT else _opened(path, unit)
                 with opened as source, _named(path):
-                    # Without threads of pyarrow, because loaders fork processes.
+                    # pyarrow must not start threads here, because loaders fork processes.
                     table = source.read_row_group(number, columns=names, use_threads=False)
                 for name in names:
                     columns[name] = table[name]

@@ -286,7 +286,7 @@ def _spaced(text: str) -> str:
 
 
 def section(result: Json, judge: Judge, page: Page) -> str:
-    """What a page of the documentation shows: one table of all its cases, headings from the third level."""
+    """The section of a page of the documentation: one table of all its cases, headings from the third level."""
     shown = [case for case in result["cases"] if page.shows(case)]
     machine = machine_table(result).rows
     facts = "; ".join(f"{label} {text}" for label, text in machine)

@@ -82,7 +82,7 @@ pub enum Request {
         inputs: Vec<PathBuf>,
         /// The byte that ends a line.
         terminator: u8,
-        /// What may be read as lines.
+        /// The data that may be read as lines.
         recognition: Recognition,
         /// Whether they are JSON values; a byte order mark is then skipped.
         is_json: bool,

@@ -64,7 +64,7 @@ pub enum Target {
     Pipe(Option<PathBuf>),
 }
 
-/// What the caller allows to be overwritten.
+/// The caller's permission to overwrite files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Consent {
     /// Any existing file.

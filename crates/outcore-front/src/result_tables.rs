@@ -279,7 +279,7 @@ fn column_of(job: &Job, vertices: &[u32], names: Option<&Names>) -> Result<Colum
         let held = names.held(job, wanted)?;
         let texts = vertices.iter().map(|vertex| match is_one(vertex) {
             true => held.get(*vertex).to_owned(),
-            // As in lines.
+            // A missing vertex is -1, as in results that are lines.
             false => "-1".to_owned(),
         });
         return Ok(ColumnValues::Text(texts.collect()));

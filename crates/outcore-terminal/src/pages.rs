@@ -76,7 +76,7 @@ fn arrange(command: Command, path: &str, contents: Contents) -> Command {
     page.extend(examples.iter().map(String::as_str));
     page.extend((!details.is_empty()).then_some(details));
     let page = page.join("\n\n");
-    // Only the long page has the flags of all jobs.
+    // Only the long page shows the flags that most commands share.
     let command = command.mut_args(|arg| {
         let heading = arg.get_help_heading();
         let is_shared = heading.is_some_and(|heading| SHARED.contains(&heading));

@@ -64,11 +64,11 @@ pub trait Arrays {
 /// An array of numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Array {
-    /// Of 32 bits.
+    /// Numbers of 32 bits.
     U32(Vec<u32>),
-    /// Of 64 bits.
+    /// Numbers of 64 bits.
     U64(Vec<u64>),
-    /// Of 64 bits, with a sign.
+    /// Signed numbers of 64 bits.
     I64(Vec<i64>),
     /// Floats of 64 bits.
     F64(Vec<f64>),

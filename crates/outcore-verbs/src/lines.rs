@@ -43,7 +43,7 @@ pub(crate) struct LineRequest<'a> {
     pub inputs: &'a [PathBuf],
     /// Name of the output; none for standard output.
     pub output: Option<&'a Path>,
-    /// What the output may replace.
+    /// The files that the output may replace.
     pub overwrite: Overwrite,
     /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
@@ -55,7 +55,7 @@ pub(crate) struct LineRequest<'a> {
     pub frames_fastq: bool,
     /// An option that requires inputs that are read in place, and a plain file as output.
     pub plain_for: Option<PlainFor>,
-    /// The other kinds of data that may be taken for lines.
+    /// The data other than text that may be read as lines.
     pub recognition: Recognition,
 }
 
@@ -65,7 +65,7 @@ impl LineRequest<'_> {
         (!self.takes_records).then_some(self.recognition)
     }
 
-    /// What the output holds.
+    /// The contents of the output.
     fn holds(&self) -> Holds {
         match (self.takes_records, self.recognition.takes_packed) {
             (true, _) => Holds::Records,
@@ -102,7 +102,7 @@ impl LineRequest<'_> {
     }
 }
 
-/// What an output may replace.
+/// The files that an output may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overwrite {
     /// Any file, inputs included, as GNU sort does.
@@ -447,7 +447,7 @@ impl LineJob {
 pub(crate) struct LineDone {
     /// Lines or records of the result.
     pub records: u64,
-    /// Those that were read; none if they were not counted.
+    /// Lines or records that were read; none if they were not counted.
     pub records_in: Option<u64>,
     /// Lines that were left out because they have no key.
     pub skipped: u64,
@@ -468,7 +468,7 @@ pub(crate) struct LineDone {
 }
 
 impl LineDone {
-    /// From the summary of the engine's sort of lines.
+    /// The result that corresponds to the engine's summary of a sort of lines.
     pub(crate) fn of_sort(summary: &LineSummary) -> Self {
         LineDone {
             records: summary.lines_out,
@@ -546,7 +546,7 @@ pub(crate) struct Stream {
     pub target: Target,
     /// The rule for the ends of lines or records.
     pub frame: Frame,
-    /// The data that may be taken for lines.
+    /// The data that may be read as lines.
     pub recognition: Recognition,
     /// The kind of the input, in words.
     pub what: String,
@@ -802,7 +802,7 @@ fn to_framed_files(
 }
 
 /// Copies streams and, for `lines`, unpacks compressed files; other inputs stay in place. Inputs
-/// that must not be taken for lines are reported before the command waits for a stream.
+/// that must not be read as lines are reported before the command waits for a stream.
 pub(crate) fn to_files(
     host: &dyn Host,
     resources: &Resources,

@@ -53,7 +53,7 @@ pub fn read(error: &clap::Error, command: &Command) -> Parsed {
 
 fn wrong(error: &clap::Error, command: &Command) -> Error {
     use std::error::Error as _;
-    // One of our own parsers rejected a value, and its error is the best one.
+    // If one of our own parsers rejected a value, its error is better than clap's.
     if let Some(ours) = error
         .source()
         .and_then(|source| source.downcast_ref::<Error>())

@@ -177,7 +177,7 @@ fn blank_lines_are_no_records_where_csv_is_moved() {
     check("in.csv", &[], b"a,b\n2,x\n1,\"y\n\n\"\n");
     check("crlf.csv", &[], b"a,b\r\n2,x\r\n1,y\r\n");
     check("bare.csv", &["--no-header"], b"2,x\n1,y\n");
-    // In one column a blank line is a null, as in tables.
+    // In CSV with a single column, a blank line is a null, as in tables.
     check("column.csv", &[], b"a\n\n2\n");
     let head = place.run(&["head", "--csv", "-n", "1", "in.csv"]).ok();
     assert_eq!(head.stdout, b"a,b\n2,x\n");

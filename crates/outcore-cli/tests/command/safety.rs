@@ -336,7 +336,7 @@ fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
         pairs,
     ] {
         let mut command = Command::new("sh");
-        // In blocks of 512 bytes: a quarter of a megabyte.
+        // The limit counts blocks of 512 bytes, so this is a quarter of a megabyte.
         let limited = "ulimit -f 512; exec \"$@\"";
         command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_outcore")]);
         command

@@ -433,7 +433,7 @@ fn mount(place: &TestDir) -> Option<Child> {
     mount_as(place, "sorted.bin")
 }
 
-/// As above, for a mount whose file has this name.
+/// As [`mount`], for a mount whose file has this name.
 fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
     // The mount may exist although its server is dead.

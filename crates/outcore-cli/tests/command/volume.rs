@@ -422,9 +422,9 @@ fn commands_on_records_read_and_write_large_datasets_in_place() {
         fs::remove_file(place.path("got")).unwrap();
     }
     run(&place, &["volume", "scrub"]).ok();
-    // Only the volume is on the drive, so no copy takes room.
+    // The drive holds nothing except the volume, so no copy takes room.
     assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
-    // Only the header gives the type, not the name.
+    // The header gives the type; the name of a dataset has no meaning.
     run(&place, &["gen", "u64", "-n", "300000", "-o", "@keys.npy"]).ok();
     run(
         &place,

@@ -265,7 +265,7 @@ impl Campaign {
 fn damage(dir: &Path, change: impl Fn(&mut Vec<u8>) -> bool) {
     let data = dir.join("outcore-volume/data");
     for share in fs::read_dir(data).into_iter().flatten().flatten() {
-        // It may be moved at the same moment.
+        // A job may move the file at the same moment.
         let Ok(mut bytes) = fs::read(share.path()) else {
             continue;
         };

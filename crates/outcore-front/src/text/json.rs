@@ -239,7 +239,7 @@ impl JsonFields {
             let found = &mut found[..fields.len()];
             let scanned = find(line, &paths[..fields.len()], found);
             if !scanned.is_json {
-                // This parser reports the error, and checks values at any depth.
+                // Serde's parser reports the error, and checks values at any depth.
                 if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
                     find_strictly(line, &paths[..fields.len()], found)
                         .ok_or_else(|| NoKey(format!("it is not JSON: {error}")))??;
@@ -340,7 +340,8 @@ fn number(text: &[u8]) -> Decimal<'_> {
                 sum.saturating_mul(10)
                     .saturating_add(i64::from(digit - b'0'))
             });
-        // Half the range, so that adding the number of digits cannot overflow.
+        // The limit is half the range of `i64`, so that adding the number of digits cannot
+        // overflow.
         let magnitude = magnitude.min(i64::MAX / 2);
         number.exponent = if is_negative { -magnitude } else { magnitude };
     }

@@ -375,7 +375,8 @@ pub fn open(
             Destination::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
             Destination::File(path) => LineWriter::to_file(&job, &path, replace, &dress, threads)?,
         };
-        // Without an end message the engine has failed, and nothing may appear.
+        // If the channel closes without an end message, the engine has failed, and no output may
+        // appear.
         while let Ok(message) = receiver.recv() {
             match message {
                 Message::Bytes(bytes) => writer.put(&bytes)?,
@@ -420,7 +421,7 @@ impl PlainFor {
         }
     }
 
-    /// The error for a job that does not take the option.
+    /// The error for an option that the job does not have.
     pub fn refuse(self, cause: &str, hint: &str) -> Error {
         let option = self.option();
         let hint = match hint.is_empty() {

@@ -160,7 +160,7 @@ impl On<'_> {
 
 /// A value for each vertex.
 pub(super) enum Computed {
-    /// In memory.
+    /// Values in memory.
     Held(Values),
     /// Labels on scratch.
     Stored(LabelFile),
@@ -256,7 +256,7 @@ pub(crate) struct Found<R> {
 }
 
 impl<R> Found<R> {
-    /// These values, and the report with the common part.
+    /// A result with these values. `report` makes the report of the algorithm from the common part.
     pub(super) fn new(
         values: Values,
         report: impl FnOnce(KernelSummary) -> R + Send + 'static,
@@ -270,7 +270,7 @@ impl<R> Found<R> {
 }
 
 impl Found<KernelSummary> {
-    /// These values, without further results.
+    /// A result with these values alone.
     pub(super) fn of(values: Computed) -> Self {
         Found {
             values,

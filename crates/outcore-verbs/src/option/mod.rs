@@ -99,7 +99,7 @@ impl JobArgs {
     }
 }
 
-/// What the records are.
+/// The type of the records.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Records")]
 pub(crate) struct TypeArgs {
@@ -478,7 +478,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
         })
 }
 
-/// How many records are taken: a number, or all but a number.
+/// The number of records to take: a number, or all but a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordCount {
     /// The number.

@@ -266,8 +266,8 @@ fn plan_text(
     plan_lines(size).map(|plan| plan.to_string())
 }
 
-/// What the output may replace. Options that GNU sort does not have follow the rule of all other
-/// commands, and so does a host without streams.
+/// The files that the output may replace. With an option that GNU sort does not have, or on a host
+/// without streams, the rule of all other commands applies.
 fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
     let is_of_gnu = !text.csv && !text.jsonl && !text.fastq;
     match host.streams() {
@@ -307,7 +307,7 @@ fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     }
 }
 
-/// The data that are taken for lines.
+/// The data that may be read as lines.
 fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Recognition> {
     Ok(match host.is_gnu() && !text.is_given() {
         // For GNU sort, bytes of any kind are lines, including those of compressed files.
@@ -396,7 +396,7 @@ fn random_seed(host: &dyn Host, args: &SortArgs) -> Result<u64> {
 fn note_locale(host: &dyn Host) {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_COLLATE", "LANG"].into_iter().find_map(set);
-    // These two, and C.UTF-8, order lines by their bytes.
+    // The locales POSIX, C and C.UTF-8 order lines by their bytes.
     let is_by_bytes = |locale: &String| locale == "POSIX" || locale.split('.').next() == Some("C");
     if let Some(locale) = locale.filter(|locale| !is_by_bytes(locale))
         && host.has_watchers()

@@ -122,7 +122,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         filter: args.filter.as_deref().map(OsStr::new),
     };
     let types = match args.splitters {
-        // Only ranges have a key.
+        // Only a split by ranges has a key.
         Some(_) => args.record.to_request(),
         None => args.record.to_request_without_keys(),
     };
@@ -284,7 +284,7 @@ impl Read {
     }
 }
 
-/// Where parts end.
+/// The rule that ends parts.
 fn cut_of(args: &SplitArgs) -> PartSize {
     match (args.parts, args.part_bytes, args.line_bytes) {
         (Some(count), ..) => PartSize::Parts(count),

@@ -198,7 +198,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     Ok(UniqueSummary::of(wrote))
 }
 
-/// What is compared and the form of the lines, as text that two runs of one job share.
+/// The compared parts and the form of the lines, as text. Two runs of one job have the same text.
 fn identity_of(args: &UniqueArgs, text: &FormatArgs) -> Result<String> {
     let mut spec = args.order.to_spec(args.descending, false)?;
     spec.keys.extend(args.record.keys.iter().cloned());

@@ -23,7 +23,7 @@ pub(super) struct Built<'a> {
 }
 
 impl Built<'_> {
-    /// In words.
+    /// The result in words.
     pub(super) fn text(&self, seconds: f64) -> String {
         let (view, built) = (self.view, self.built);
         format!(

@@ -83,7 +83,7 @@ pub(super) struct ViewSources {
 }
 
 impl ViewSources {
-    /// Those of a new view.
+    /// The files of a new view.
     pub(super) fn of(
         host: &dyn Host,
         args: &ViewBuildArgs,

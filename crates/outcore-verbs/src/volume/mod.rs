@@ -168,7 +168,7 @@ impl Orphans {
         }
     }
 
-    /// In words, if there are any.
+    /// The orphans in words, if there are any.
     fn text(self) -> Option<String> {
         let bytes = units::bytes(self.bytes);
         match self.files {

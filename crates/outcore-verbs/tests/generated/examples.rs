@@ -40,7 +40,7 @@ pub(crate) fn calls<V: Verb>(
         let is_table = call.contains(".parquet") || call.contains("/\"");
         (has_output || is_table || !keeps).then_some(call)
     });
-    // One line each.
+    // Each example as one line.
     calls
         .filter(|call| call.len() < LINE_COLUMNS - INDENT && !call.contains('\\'))
         .collect()

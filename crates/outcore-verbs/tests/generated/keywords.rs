@@ -315,7 +315,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         (annotation.to_owned(), Some(default.to_owned()), method)
     };
     let takes_tables = !matches!(inputs, Inputs::Files | Inputs::Arrays);
-    // Most are of 64 bits.
+    // Most whole numbers have 64 bits.
     let number = match is(TypeId::of::<u128>()) {
         true => "wide",
         false => "number",
@@ -362,7 +362,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             "dtype" => needs("npt.DTypeLike", "dtype"),
             "condition" | "expression" | "how" => needs("Expression", "text"),
             "expressions" => needs("Expressions", "joined"),
-            // It follows the output, which may be left out, so it needs a default.
+            // `by` follows the output. The output may be left out, so `by` needs a default.
             "by" => of("Keys", "()", "listed"),
             _ if is_whole => needs("SupportsIndex", number),
             _ if !choices.is_empty() => needs(&format!("Literal[{choices}]"), "text"),

@@ -362,7 +362,8 @@ impl Module {
         let arguments = command.get_arguments().filter(is_taken);
         let keywords = arguments.map(|arg| keyword(arg, V::INPUTS));
         let keywords: Vec<Keyword> = with_order(keywords, &command);
-        // As in Python's own functions: the source, the destination, and the rest.
+        // The order of parameters is that of Python's own functions: the source, the destination,
+        // the rest.
         let is_dst_optional = keywords
             .iter()
             .any(|keyword| keyword.name == "dst" && keyword.default.is_some());
@@ -393,7 +394,7 @@ impl Module {
             let parameter = |keyword: &&Keyword| match (&keyword.name[..], dst, &keyword.default) {
                 (name, ..) if is_star(keyword) => format!("*{name}: {},", keyword.annotation),
                 ("dst", Some(dst), _) => format!("dst: {dst},"),
-                // Only a table is kept, which is sorted by columns.
+                // Only a table is kept without an output, and a table is sorted by columns.
                 ("by", Some(KEPT), _) if V::NAME == RAISING => "by: Keys,".to_owned(),
                 (name, _, Some(default)) => format!("{name}: {} = {default},", keyword.annotation),
                 (name, _, None) => format!("{name}: {},", keyword.annotation),

@@ -166,7 +166,7 @@ fn a_place_is_the_same_whatever_its_spelling() {
         job.remove_output();
         assert_eq!(names_in(&absolute), [""; 0], "{drive}");
     }
-    // Another directory is another place.
+    // A name in another directory is another output.
     place.make_dir("other");
     run("in", "drive", Some("kill@350"));
     run("in", "other", None).fails(2, &["place for scratch was", "/other now"], "begin anew");

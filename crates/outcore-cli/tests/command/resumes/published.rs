@@ -188,7 +188,7 @@ fn a_job_in_place_is_not_done_twice() {
         "shuffle in -o in --replace --drive . --resume --type u64 --memory 6MiB --threads 1";
     shuffle.command = words.split(' ').map(str::to_owned).collect();
     walk_the_end(&shuffle);
-    // With more data than the killed run had, it is another job.
+    // A job with more data than the killed run had is another job.
     published(&shuffle);
     let longer = [&shuffle.expected[..], &[1; 8]].concat();
     shuffle.place.write("in", &longer);

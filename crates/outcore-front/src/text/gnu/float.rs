@@ -214,7 +214,7 @@ fn scaled(number: u64, exponent: i64) -> Extended {
     let shift = i64::from(number.leading_zeros()) + 64;
     let dividend = u128::from(number) << shift;
     let fives = u128::from(fives);
-    // More than 64 bits, because the dividend has 128 and the divisor at most 63.
+    // The quotient has more than 64 bits, because the dividend has 128 and the divisor at most 63.
     let quotient = dividend / fives;
     rounded(quotient, quotient * fives != dividend, exponent - shift)
 }
