@@ -1,11 +1,11 @@
 """Hooks of MkDocs: the pages and charts of the site that are generated while it is built.
 
-Contract: writes no files. It adds one page per command, made from the output of
-`outcore COMMAND --help`; the Python guide and the changelog, which are outside `docs/`; the
-notebooks of `docs/notebooks`, which run for that; lists of decisions and benchmarks; and the chart
-of the front page, made from `docs/benchmarks/summary.json`. Links that leave `docs/` go to the page
-of the site that shows the file, or else to the repository. `OUTCORE` names the command; the default
-is the last build in `target/`.
+Contract: writes no files. It adds one page per command, made from the output of `outcore COMMAND
+--help`. It also adds the Python guide and the changelog, which are outside `docs/`, the notebooks
+of `docs/notebooks`, which are run for this, and lists of decisions and benchmarks. The chart of the
+front page is made from `docs/benchmarks/summary.json`. Links that leave `docs/` go to the page of
+the site that shows the file, or else to the repository. `OUTCORE` names the command; the default is
+the last build in `target/`.
 """
 
 from __future__ import annotations

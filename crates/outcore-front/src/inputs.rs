@@ -526,7 +526,7 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
     Error::io(OPEN, error).path(path).hint(hint)
 }
 
-/// Whether the path consists of several, with commas between them.
+/// Whether the path is a list of several paths, with commas between them.
 fn are_listed(path: &Path) -> bool {
     let parts = path
         .to_str()

@@ -1,8 +1,8 @@
 //! Objects of stores as inputs.
 //!
 //! Contract: an [`ObjectSource`] is an object that was found: it knows the length and reads the
-//! head. If the engine does not read the object (compressed text), it reads all bytes in order. The
-//! engine opens the object by its name on the job's device.
+//! head. It also reads all bytes in order if the engine cannot read the object itself (compressed
+//! text). Otherwise the engine opens the object by its name on the job's device.
 //!
 //! Bounds: [`READ_BYTES`] times [`READS_COUNT`] per reader.
 
@@ -174,7 +174,7 @@ impl Drop for ObjectReader {
     }
 }
 
-/// The error for a result that is several files.
+/// The error for a result that consists of several files.
 pub fn no_directory(name: &Path) -> Error {
     Error::usage(
         "create output",

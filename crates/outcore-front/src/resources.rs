@@ -35,8 +35,8 @@ use crate::inputs::{FilesOnly, Names, Source as InputSource, object_named, objec
 use crate::record_cost::compute_costs;
 use crate::speeds::{Found, KnownSpeeds};
 
-/// A variable that the command reads itself, for tests. It is known everywhere, so that it is not
-/// an error.
+/// A variable that the command reads itself, for tests. Every program accepts this variable, so
+/// that it is never reported as unknown.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
 /// The variables that the command reads itself.
 const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIABLE];

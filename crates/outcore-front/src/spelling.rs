@@ -5,8 +5,8 @@
 //! (`force=True`, `memory="12MiB"`); kind, place and everything else are unchanged. Texts that are
 //! not options of the table stay unchanged. Pure.
 //!
-//! A word after an option is its value if it cannot be anything else: it has a digit or an
-//! upper-case letter, or is a value of the option (`--io buffered`).
+//! A word after an option counts as its value only if it has a digit or an upper-case letter, or is
+//! one of the known values of the option (`--io buffered`).
 
 mod commands;
 

@@ -85,7 +85,7 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
     }
     let text = error.render().to_string();
     let (mut cause, mut tip) = (Vec::new(), None);
-    // If an argument is missing, its place in the usage tells which one.
+    // If an argument is missing, the line `Usage:` shows which one.
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let usage = text
         .lines()

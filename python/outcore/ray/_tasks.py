@@ -211,7 +211,7 @@ def _collect(
     def get(number: int, side: int, part: Part) -> str:
         nonlocal fetched_bytes
         if part.node == node or not job.is_apart:
-            # A part of a node that shares the drive is also read where it is.
+            # If another node shares the drive, its part is read in place.
             with suppress(OSError):
                 if os.stat(part.path).st_size == part.size_bytes:
                     return part.path

@@ -1,7 +1,7 @@
 //! Python's description of a dataset: files, steps, and functions of the caller.
 //!
-//! Contract: dictionaries become typed values; the names of its parts identify a step. The first
-//! exception of the caller's code is kept, and raised again unchanged.
+//! Contract: dictionaries become typed values; the names of a step's parts identify the step. The
+//! first exception of the caller's code is kept, and raised again unchanged.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `--checksum`: `sort` and `shuffle` report the checksum that `verify` finds in their output.
 //!
-//! Contract: for lines, JSON lines, numbers and records, in memory and through scratch, on one
-//! thread and on several.
+//! Contract: this holds for lines, JSON lines, numbers and records, in memory and through scratch,
+//! on one thread and on several.
 
 use crate::support::*;
 

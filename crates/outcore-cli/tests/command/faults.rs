@@ -1,5 +1,6 @@
 //! A fault in every single I/O of a small job. The job ends with an error or a right result, never
-//! hangs, and leaves nothing behind. After a kill, the input is whole and the next run sweeps.
+//! hangs, and leaves nothing behind. After a kill, the input is whole, and the next run removes the
+//! scratch that is left.
 //!
 //! Contract: faults come from the device that `OUTCORE_FAULT` puts in front of the files. Each test
 //! raises the number of the operation until a run has fewer operations.

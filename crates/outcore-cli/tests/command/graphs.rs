@@ -620,7 +620,8 @@ fn a_kernel_tells_its_plan_and_what_it_read_beside_it() {
         (&pass["read_bytes"], &pass["predicted_read_bytes"]),
         (&json!(65536), &json!(65536))
     );
-    // Drawn lists are counted, and a conversion's layout belongs to the phase that writes it.
+    // `graph sample` counts the bytes of the lists that it reads. The bytes of a conversion's
+    // layout belong to the phase that writes the layout.
     let events = run(&place, "graph sample d.graph --source 0 -o s.npy --json").ok();
     assert!(events.event("summary")["read_bytes"].as_u64() >= Some(4096));
     place.write("more.txt", b"0 1\n1 2\n2 0\n");
@@ -723,7 +724,7 @@ fn results_are_tables_that_other_commands_read() {
         let found = table("walk p.graph --source 0 --length 1", name);
         assert_eq!(found, "step0,step1\n0,1\n");
     }
-    // The first vertex of a CSV is none of the names of its columns.
+    // The header of a CSV result is not counted as a vertex.
     let found = table("degrees p.graph", "r.csv");
     assert_eq!(found, "vertex,value\n0,1\n1,1\n2,1\n");
 }

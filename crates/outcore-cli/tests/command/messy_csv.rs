@@ -5,7 +5,7 @@
 
 use crate::support::*;
 
-/// A spreadsheet saved for an old system: a quoted break, and no newline.
+/// A spreadsheet as an old system saves it: a line break in quotes, and no newline anywhere.
 const CARRIAGE_RETURNS: &[u8] = b"id,word\r2,\"b\rb\"\r1,a\r2,\"b\rb\"\r3,c";
 
 #[test]

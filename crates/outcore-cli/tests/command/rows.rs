@@ -1,9 +1,9 @@
 //! CSV and JSON lines in the commands that move lines, and extreme input: one line of hundreds of
 //! MiB, millions of empty lines, more files than may be open.
 //!
-//! Contract: records of CSV stay whole and their header comes first, in every output; memory stays
-//! within 64 MiB of the allowed amount, and work within a multiple of the input, whatever the input
-//! is.
+//! Contract: in every output, records of CSV stay whole and the header comes first. Memory exceeds
+//! the allowed amount by at most 64 MiB, and the work is at most a multiple of the input, whatever
+//! the input is.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

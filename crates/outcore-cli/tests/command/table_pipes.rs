@@ -157,7 +157,8 @@ fn tables_go_through_pipes_with_tabs_between_fields() {
         .run(&["convert", "t.csv", "-o", "-", "--to", "tsv"])
         .ok();
     assert_eq!(written.text(), "id\tname\n1\ta,b\n2\tc\n");
-    // Rows of two fields; with commas, a sample would find more fields.
+    // The rows have two fields. If a sample chose the comma as the separator, it would find more
+    // fields.
     let text = b"id\tname\n1\ta,b,c\n2\td,e,f\n";
     let back = [
         "sort", "-", "--from", "tsv", "-o", "-", "--to", "jsonl", "--by", "id:desc",

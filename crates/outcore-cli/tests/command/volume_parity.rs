@@ -1,5 +1,6 @@
-//! Volumes with parity or a mirror: a drive is pulled, zeroed or cut, and jobs read and write as
-//! before, or say why not; `volume replace` rebuilds it, also after it is killed anywhere.
+//! Volumes with parity or a mirror. If a drive is pulled, zeroed or cut, jobs read and write as
+//! before, or say why they cannot. `volume replace` rebuilds the drive, also if the command is
+//! killed at any moment and repeated.
 //!
 //! Contract: as in `volume`.
 

@@ -9,7 +9,7 @@
 //!   copy each record ends with a NUL instead of a newline, or with a newline if the files are
 //!   added to a view that has newlines. Otherwise the files are sorted in place.
 //! - Blank lines have no columns to order by, and a sort omits them. For a view, and if no column
-//!   orders records, their file is copied without them.
+//!   orders records, a file with blank lines is copied without these lines.
 //! - An unterminated last record gets the same end as the others. If that is CR and LF, its file is
 //!   copied.
 //!

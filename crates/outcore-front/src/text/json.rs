@@ -7,12 +7,12 @@
 //!   their text.
 //! - If an object repeats a name, the last one counts.
 //! - A line that is not JSON, or has no such field, has no key; a blank line is not a record.
-//! - Fields that are no keys may contain values that JSON forbids but programs write: `NaN`,
+//! - Fields other than the keys may contain values that JSON forbids but programs write: `NaN`,
 //!   `Infinity`, halves of surrogate pairs.
 //! - Lines are never changed.
 //!
 //! If every path is a single name, fields are found by the layout of an earlier line ([`Layout`]),
-//! which leads to the same values. If the layout does not decide, a scan of the line does, and
+//! which leads to the same values. If the layout does not fit, the line is scanned; only the scan
 //! reports errors.
 
 use std::sync::OnceLock;

@@ -271,7 +271,7 @@ fn no_vertex(name: &dyn Display, graph: &Graph) -> Error {
     .hint("in --source and in files of vertices, write vertices as in the file of edges")
 }
 
-/// The vertices that a program gives by number, if it gives any.
+/// The vertices that a program passes by number, if it passes any.
 pub(super) fn vertices_given(host: &dyn Host, graph: &Graph) -> Result<Option<Vec<u32>>> {
     let Some(bytes) = host.arrays().and_then(|arrays| arrays.given("vertices")) else {
         return Ok(None);

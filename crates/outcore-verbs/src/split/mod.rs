@@ -2,8 +2,8 @@
 //!
 //! Contract: that of [`outcore_front::split`]. Compressed lines are decompressed. For `-n`, streams
 //! are copied to scratch, since their length must be known; otherwise lines are read as a stream.
-//! Every part of CSV begins with the header, except for pieces of a number of bytes, which have the
-//! bytes of the files. Parts appear together or not at all.
+//! Every part of CSV begins with the header, except for parts that are cut after a number of bytes;
+//! these have only the bytes of the files. Parts appear together or not at all.
 
 mod page;
 mod routed;
@@ -254,7 +254,7 @@ struct Read {
 }
 
 impl Read {
-    /// Bytes for parts of a number of bytes, and otherwise records or lines.
+    /// Parts of a number of bytes are read as bytes, and all others as records or lines.
     fn of(host: &dyn Host, args: &SplitArgs, rows: &Rows, types: &TypeRequest) -> Result<Self> {
         if args.part_bytes.is_some() {
             let recognition = Recognition {

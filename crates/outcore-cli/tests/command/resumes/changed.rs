@@ -1,12 +1,12 @@
-//! Changes between a kill and the run that continues: of the unfinished output, of the spelling of
-//! names, of the moment of the kill.
+//! Changes between a kill and the run that continues: the unfinished output, the spelling of names,
+//! or the moment of the kill differs.
 //!
 //! Contract: a run takes over only bytes that are still as the killed run wrote them. It writes the
 //! others again, or begins anew and says so. A place is the same whatever its spelling.
 
 use super::*;
 
-/// The number of a sync late in the job, after which its output has no name yet.
+/// The number of a late sync: after it, the output still has no name.
 pub(super) fn late_sync(job: &Resumed) -> u64 {
     let is_before = |syncs: u64| {
         let answer = job.run_with(&format!("kill@{syncs}:sync"));

@@ -214,7 +214,7 @@ fn jobs_on_vectors_that_are_killed_anywhere_resume_to_the_same_bytes() {
 fn an_index_with_lists_that_is_killed_does_not_cluster_again() {
     let passes = Passes::of_vectors();
     let index = format!("vector index base.fbin -o {OUTPUT} --nlist 30 --threads 2");
-    // The name of an array would be rejected.
+    // An index may not have the name of an array.
     let index = index.replace(OUTPUT, "out.vindex");
     passes.place.run(&words(&index)).ok();
     let expected = passes.place.read("out.vindex");

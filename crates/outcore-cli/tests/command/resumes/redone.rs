@@ -1,4 +1,4 @@
-//! How much a run that continues does again.
+//! The work that a continued run repeats.
 //!
 //! Contract: a run that is killed after its distribution reads no input again, if what was left in
 //! memory was small. A bucket that was divided again is not divided a second time. If a drive has

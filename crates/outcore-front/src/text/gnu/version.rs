@@ -4,7 +4,8 @@
 //! as coreutils 9 documents it (manual, "Version sort ordering"). First come the empty name, `.`,
 //! `..`, and other names with a leading dot; then all other names. Names are compared without their
 //! suffixes (`.tar.gz`) first, then as a whole. Chunks of other bytes and numbers alternate. In a
-//! chunk, `~` comes before its end, then letters, then the other bytes; numbers compare by value.
+//! chunk of other bytes, `~` comes first, then the end of the chunk, then letters, then all other
+//! bytes. Numbers compare by value.
 
 use outcore::key::encode::{digits_len, without_zeros_in_front};
 
