@@ -464,7 +464,7 @@ def report(results: list[Result]) -> tuple[str, float, float]:
 
 
 def write_page(page: Path, table: str, args: argparse.Namespace) -> None:
-    """Replaces what is between the markers of the page."""
+    """Replaces the text between the markers of the page."""
     text = page.read_text()
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)

@@ -179,7 +179,7 @@ class Bench:
         return Answer(done.returncode, done.stderr)
 
     def begin(self) -> bool:
-        """Learns what the command writes; false if it writes nothing or fails."""
+        """Records the files that the command writes; false if it writes nothing or fails."""
         self.before = states(self.work)
         self.seen = self.look()
         ends = []
@@ -240,7 +240,7 @@ class Bench:
                 (self.work / name).write_bytes(content)
 
     def clean(self) -> None:
-        """Removes what a killed run has left, in all directories."""
+        """Removes the leftovers of a killed run in all directories."""
         folders = ["."] + [name for name in states(self.work)
                            if name.endswith("/") and ".outcore-" not in name]
         self.run(words=[self.words[0], "scratch", "clean", *folders])

@@ -1,4 +1,4 @@
-"""The campaign `soak`: jobs and attacks of all kinds in turn, next to one volume that stays.
+"""The campaign `soak`: jobs and attacks of all kinds, one after another, next to one volume that stays.
 
 Contract: as `campaigns.py`, except that a case also depends on the volume, which earlier cases have
 filled; `--from` begins with an empty one. The volume has three drives with parity and lives as long
@@ -110,7 +110,7 @@ class Soak:
         return Outcome.right(what)
 
     def close(self) -> None:
-        """Removes the volume, and what the other campaigns have made."""
+        """Removes the volume and the files of the other campaigns."""
         self.yard.close()
         for campaign in self.campaigns:
             campaign.close()

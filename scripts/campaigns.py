@@ -56,13 +56,13 @@ class Campaign(Protocol):
         ...
 
     def close(self) -> None:
-        """Removes what it has made."""
+        """Removes the files of the attack."""
         ...
 
 
 @dataclass
 class OnJobs:
-    """A campaign on the commands of the help texts, each of which is prepared when it is drawn first."""
+    """A campaign on the commands of the help texts. Each command is prepared when it is first drawn."""
 
     options: argparse.Namespace
     inputs: Path

@@ -66,7 +66,7 @@ class Failed(Exception):
 
 
 class Release:
-    """One run: where it builds, and what it made and tried."""
+    """One run: the directories that it builds in, and the artifacts that it made and tried."""
 
     def __init__(self, profile: str, place: Path) -> None:
         words = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
@@ -208,7 +208,7 @@ class Release:
         return Path(shutil.move(built, self.place / built.name))
 
     def try_program(self, machine: Machine, path: Path) -> None:
-        """Unpacks an archive or a package elsewhere and sorts with what is in it."""
+        """Unpacks an archive or a package in another directory, and sorts with the unpacked program."""
         runner = self.runner(machine)
         with tempfile.TemporaryDirectory() as place:
             if path.suffix == ".deb":

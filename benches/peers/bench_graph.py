@@ -182,8 +182,8 @@ class Peers:
 
 
 def convert_row(args, edges, graph, vertices):
-    """A conversion compared with its floor: read the edges and write 8 bytes per edge and direction, then read those
-    and write the layout."""
+    """A conversion compared with its floor. The floor reads the edges and writes 8 bytes per edge and direction, and
+    then reads these bytes and writes the layout."""
     convert = [args.outcore, "graph", "convert", edges, "-o", graph, "--drop-loops", "--memory", args.memory]
     found, floors = [], []
     for _ in range(args.rounds):

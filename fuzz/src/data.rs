@@ -379,7 +379,7 @@ pub fn dataset(data: &[u8]) {
     };
     overwrite(path, &bytes);
     let found = place.get();
-    // Opening the place may have repaired the damage.
+    // Opening the volume may have repaired the damage.
     for (path, whole) in &place.files {
         if std::fs::read(path).ok().as_ref() != Some(whole) {
             overwrite(path, whole);

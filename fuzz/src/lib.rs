@@ -24,7 +24,7 @@ use outcore_traces::{Format, ReadOptions, TraceReader};
 const VOLUME_BYTES: u64 = 1 << 24;
 const BLOCK_BYTES: u64 = 4096;
 
-/// Reads `data` as `format`, or as what it seems to be.
+/// Reads `data` as `format`, or in the format that is detected.
 pub fn block(format: Option<Format>, data: &[u8]) {
     let options = ReadOptions {
         format,

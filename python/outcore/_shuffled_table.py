@@ -279,7 +279,7 @@ def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> 
     pyarrow, compute = library("pyarrow", _READ), library("pyarrow.compute", _READ)
     group = file.metadata.row_group(number)
     if any("." in name for name in file.schema_arrow.names):
-        # A path does not tell which column it belongs to.
+        # If a name has a dot, the path of a leaf does not show which column the leaf belongs to.
         return
     for leaf in range(group.num_columns):
         known = file.schema.column(leaf)
@@ -288,7 +288,7 @@ def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> 
             continue
         if not (pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type)):
             continue
-        # A list without values and a null take the same place.
+        # The file counts an empty list, or a null, as one value.
         lengths = compute.fill_null(compute.list_value_length(column), 0)
         found = compute.sum(compute.max_element_wise(lengths, 1)).as_py()
         said = group.column(leaf).num_values

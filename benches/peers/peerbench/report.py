@@ -36,7 +36,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Judge:
-    """A benchmark by name: what it must reach, and its pages of the documentation."""
+    """A benchmark by name: its targets, and its pages of the documentation."""
 
     name: str
     verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]

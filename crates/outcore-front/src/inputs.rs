@@ -93,7 +93,7 @@ pub trait Names {
     /// It names a dataset that does not exist or cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
 
-    /// The names that match the pattern `name`; `None` if a file is meant, or one object.
+    /// The names that match the pattern `name`; `None` if `name` is a file or a single object.
     ///
     /// # Errors
     /// No object has such a name; a store that cannot be listed.
@@ -129,7 +129,8 @@ impl Source {
         Ok(!self.is_stream() && self.len_bytes()? == 0)
     }
 
-    /// Whether it is on a volume: a dataset, or a file packed in one, of which `path` is a copy.
+    /// Whether it is on a volume: a dataset, or a file packed in one. In the second case, `path` is
+    /// a copy.
     pub fn is_of_volume(&self) -> bool {
         self.sealed.is_some() || Named::is_mark(&self.name) && self.path != self.name
     }

@@ -168,7 +168,7 @@ impl io::Read for ObjectReader {
 
 impl Drop for ObjectReader {
     fn drop(&mut self) {
-        // An error was reported by the read that saw it.
+        // The read that failed has already returned its error.
         let _ = self.transfers.forget();
         self.volume.close(&self.file);
     }

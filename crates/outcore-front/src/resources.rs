@@ -452,8 +452,8 @@ fn speeds(specs: &[DriveSpec]) -> Vec<f64> {
         })
 }
 
-/// Shares of `total_bytes` in proportion to `weights`, none above its room. The other drives get
-/// what a small drive cannot hold.
+/// Shares of `total_bytes` in proportion to `weights`, none above its room. If a share exceeds the
+/// room of its drive, the other drives get the excess.
 fn shares(weights: &[f64], rooms_bytes: &[u64], total_bytes: u64) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; weights.len()];
     loop {

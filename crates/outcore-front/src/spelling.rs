@@ -296,7 +296,7 @@ fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) ->
         }
         _ => value_of(rest),
     };
-    // The text continues with what is wrong with the value.
+    // The rest of the text says what is wrong with the value.
     if rest.starts_with(": unknown") {
         return rest;
     }

@@ -468,7 +468,7 @@ impl<'a> Parts<'a> {
         // If parts have a fixed number of lines, their count is known only at the end, and they get
         // their names then.
         let least = match self.filter {
-            // Commands get their names from the beginning.
+            // A command gets the name of its part before the number of parts is known.
             Some(_) if self.known == 0 => PARTS_MAX,
             _ => PARTS_MIN,
         };

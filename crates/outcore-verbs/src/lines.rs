@@ -544,7 +544,7 @@ pub(crate) struct Stream {
     pub sources: Vec<Source>,
     /// The destination of the result.
     pub target: Target,
-    /// The rule for the ends of lines or records.
+    /// The rule that ends a line or a record.
     pub frame: Frame,
     /// The data that may be read as lines.
     pub recognition: Recognition,
@@ -714,7 +714,7 @@ pub(crate) fn format_beside(
     Ok(format)
 }
 
-/// The rule for the ends of the lines of `rows`.
+/// The rule that ends a record of `rows`.
 pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     match rows {
         Rows::Csv(csv) => Frame::Csv {

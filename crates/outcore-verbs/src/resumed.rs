@@ -203,7 +203,7 @@ pub(crate) fn refused(cause: &str, hint: &str) -> Error {
     Error::usage("resume", cause).hint(hint)
 }
 
-/// Rejects inputs of which the job would make copies. A killed run loses its copies, and a check of
+/// Rejects inputs that the job would have to copy. A killed run loses its copies, and a check of
 /// the output could only compare with a copy.
 ///
 /// # Errors

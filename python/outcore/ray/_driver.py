@@ -1,11 +1,11 @@
-"""The driver of a job on a cluster: starts tasks, repeats what was lost, checks totals, publishes.
+"""The driver of a job on a cluster: starts tasks, repeats lost work, checks totals, publishes.
 
 Contract: the first stage partitions each source on some node; the second collects one part from all
 nodes and finishes it. A killed worker costs its task, which Ray starts again. If a node is lost, a
 task of the second stage reports which parts it did not find, and only their sources are partitioned
 again. The output directory appears by one rename when all parts are finished and their totals are
-those of the inputs; otherwise nothing of it remains. An interrupt cancels all tasks and removes what
-they wrote.
+those of the inputs; otherwise nothing of it remains. An interrupt cancels all tasks and removes the
+files that they wrote.
 
 Source: Exoshuffle (Luan et al., SIGCOMM 2023): a shuffle as tasks of a general scheduler.
 
@@ -70,7 +70,7 @@ class Request:
     dst: str
     #: The inputs: one list of paths, or two for a join, each with the node that has them, if any.
     sides: tuple[tuple[tuple[str | None, list[str]], ...], ...]
-    #: Arguments that say what the inputs are.
+    #: Arguments that determine the kind of the inputs.
     reading: dict[str, Any]
     #: Arguments of the verb for each part.
     options: dict[str, Any]

@@ -1,8 +1,8 @@
 """The tasks of a job on a cluster: look at inputs, partition a source, finish a part.
 
 Contract: each task is a function of its arguments and of the files that they name. It can run again,
-on another node and after a kill: what it writes appears whole or not at all, under a name of its own
-or with the same bytes. Tasks need no Ray except for the id of their node.
+on another node and after a kill: an output appears whole or not at all, under a name of its own or
+with the same bytes. Tasks need no Ray except for the id of their node.
 
 Bounds: the memory of the job for the engine, and 1 MiB for each of four transfers.
 """
@@ -77,7 +77,7 @@ def form_of(path: str, reading: dict[str, Any], is_table: bool) -> Form:
         cause = f"{path} is {kind}, which is not partitioned for a cluster"
         raise usage("read inputs", cause, "convert it to Parquet with outcore.convert")
     suffix = _TEXT_SUFFIXES[kind]
-    # The name of a part says what it is, whatever the name of the input is.
+    # The name of a part shows its kind, whatever the name of the input is.
     parts = {"jsonl": True} if kind == "jsonl" else {"lines": True}
     return Form(kind, suffix, reading, parts, parts)
 

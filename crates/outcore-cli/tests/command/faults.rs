@@ -119,7 +119,7 @@ fn a_kill_after_every_operation_leaves_the_input_whole_and_no_half_output() {
     let small = Small::new(TestDir::in_memory());
     let mut killed = 0;
     for nth in 1..OPERATIONS_MAX {
-        // Each run sweeps what the one before it left.
+        // Each run removes the scratch that the previous run left.
         let answer = small.run(&format!("kill@{nth}"));
         if answer.code == Some(0) {
             small.is_right();

@@ -442,8 +442,8 @@ fn louvain_tells_its_modularity_and_wants_no_directions() {
     let summary = run(&place, "graph louvain u.graph --json")
         .ok()
         .event("summary");
-    // The triangle of 0, 10, 20 and the one of 20, 30, 40 with its tail: of seven edges, five are
-    // inside.
+    // The communities are the triangle of 0, 10 and 20, and the vertices 30, 40 and 50: five of
+    // seven edges are inside.
     assert_eq!(summary["communities"], json!(2));
     let modularity = summary["modularity"].as_f64().unwrap();
     assert!(modularity > 0.2 && modularity < 0.3, "{modularity}");
@@ -724,7 +724,8 @@ fn results_are_tables_that_other_commands_read() {
         let found = table("walk p.graph --source 0 --length 1", name);
         assert_eq!(found, "step0,step1\n0,1\n");
     }
-    // The header of a CSV result is not counted as a vertex.
+    // A CSV result has a header, so a reader does not mistake its first vertex for the names of
+    // columns.
     let found = table("degrees p.graph", "r.csv");
     assert_eq!(found, "vertex,value\n0,1\n1,1\n2,1\n");
 }

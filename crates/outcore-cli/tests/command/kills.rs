@@ -1,5 +1,5 @@
-//! SIGKILL in the middle of shuffles, of lines, and of the primitives: the output is absent or
-//! whole, and the next run sweeps everything that was left.
+//! SIGKILL in the middle of shuffles, jobs on lines, and primitives. The output is absent or whole,
+//! and the next run removes all leftovers.
 //!
 //! Contract: the process kills itself after the operation with the number in `OUTCORE_FAULT`. Each
 //! test raises that number to the end of a small job, in growing steps if the job has many

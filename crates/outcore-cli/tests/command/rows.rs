@@ -328,7 +328,8 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
     let sample = ["sample", "-n", "1", "--memory", "64MiB"];
     let taken = fed_one_long_line(&place, &sample, b"", LINE_BYTES);
     taken.fails(6, &["exceeds", "64MiB"], "--memory");
-    // Lines that are not taken may have any length: this seed keeps the first of two lines.
+    // Lines outside the sample may have any length: with this seed, the sample is the first of two
+    // lines.
     let passed = (1..64).find_map(|seed| {
         let seed = format!("{seed}");
         let sample = ["sample", "-n", "1", "--seed", &seed];

@@ -1,9 +1,9 @@
 //! Files that are not ours, sets that two jobs write, inputs that are partly freed: nothing is lost
 //! or mixed silently.
 //!
-//! Contract: outcore removes only what is certainly ours. A set of shards belongs to one job.
-//! outcore rejects a file of which `--delete-input` has freed parts, names it, and keeps the rest.
-//! A limit of file sizes is an error.
+//! Contract: outcore removes only what is certainly ours. A set of shards belongs to one job. If
+//! `--delete-input` has freed parts of a file, outcore rejects the file, names it, and keeps the
+//! rest of its data. A limit of file sizes is an error.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -100,7 +100,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
             place.run(&SMALL_SORT).fails(4, &words, next[0]);
             let verify = ["verify", "in", "--type", "u64"];
             place.run(&verify).fails(4, &words, next[0]);
-            // Nothing sweeps a kept directory, and the list gives the reason.
+            // No job removes a kept directory, and the list gives the reason.
             place.run(&["scratch", "clean", "."]).ok();
             let listed = place.run(&["scratch", "list", "."]).ok().text();
             assert!(listed.contains("kept for"), "{fault}: {listed}");

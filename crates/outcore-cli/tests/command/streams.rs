@@ -1,7 +1,7 @@
 //! Pipes in and out: standard input and output, named pipes, readers that go away.
 //!
-//! Contract: a stream is copied to scratch and the copy is gone afterwards; a closed pipe ends the
-//! command without a word.
+//! Contract: a stream is copied to scratch, and the copy is removed at the end. A closed pipe ends
+//! the command without a message.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,6 +1,6 @@
 //! Tables from standard input and to standard output.
 //!
-//! Contract: as [`crate::tables`]. A pipe carries what a file would hold.
+//! Contract: as [`crate::tables`]. A pipe carries the bytes that a file would hold.
 
 use std::io::Read;
 
@@ -230,7 +230,7 @@ fn a_reader_that_has_seen_enough_ends_a_job_quietly_and_a_signal_one_that_waits(
         String::from_utf8_lossy(&some)
     );
     assert_eq!(wait_for(&mut child).code(), Some(141));
-    // A command that waits for a table is also stopped.
+    // A signal also stops a command that waits for a table.
     let mut waiting = place.spawn(&["convert", "-", "-o", "x.parquet"]);
     wait_until("a copy of standard input", || {
         place

@@ -1,7 +1,7 @@
 //! `outcore volume`, `put`, `get`, `ls`, `rm`, `cp`, and `@name` as a file of other commands.
 //!
-//! Contract: directories take the place of drives. `get` returns what was put, errors name what is
-//! missing, and nothing stays behind on the drives.
+//! Contract: directories take the place of drives. `get` returns the data that were put. Errors
+//! name the missing drive or dataset, and nothing stays behind on the drives.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};

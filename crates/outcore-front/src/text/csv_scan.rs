@@ -197,7 +197,7 @@ pub(super) fn scan(
             let piece = &bytes[at..end.unwrap_or(got)];
             let newlines = memchr_iter(framer.line_end(), piece).count() as u64;
             lines += newlines;
-            // Counts newlines inside, without the one that ends the record.
+            // Counts newlines inside the record, but not the newline that ends the record.
             found.has_inner_lines |= newlines > u64::from(end.is_some());
             // A byte that does not end a line here would end one in a copy.
             found.has_inner_lines |= !ends_with_newlines && memchr(b'\n', piece).is_some();

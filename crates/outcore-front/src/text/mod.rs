@@ -60,7 +60,7 @@ pub(crate) fn append_whole(
     appended
 }
 
-/// The error for a key that repeats a word, or has two words of which only one may be given.
+/// The error for a key that repeats a word, or has two words that exclude each other.
 pub fn said_twice(key: &str, what: &str) -> Error {
     let cause = format!("the key `{key}` gives {what} twice");
     Error::usage("choose column", cause).hint("leave one of the two out")

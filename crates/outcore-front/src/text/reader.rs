@@ -148,7 +148,8 @@ impl fmt::Debug for RecordReader<'_> {
 }
 
 impl<'a> RecordReader<'a> {
-    /// Reads nothing yet. If records are lines, `recognition` defines what is accepted as lines.
+    /// Reads nothing yet. If records are lines, `recognition` defines which data are accepted as
+    /// lines.
     pub fn new(job: &'a Job, sources: Vec<Source>, frame: Frame, recognition: Recognition) -> Self {
         RecordReader {
             job,

@@ -253,7 +253,7 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Removes what is left over in a place.
+    /// Removes leftovers in a place.
     fn clean(&mut self, place: &ScratchPlace) -> Result<()> {
         let cleaned = swept(place)?;
         cleaned.removed.into_iter().for_each(|path| self.tell(path));

@@ -411,7 +411,7 @@ impl RecordingArgs {
     }
 }
 
-/// The resources of a run on graphs or vectors, and what it shows and records.
+/// The options of a run on graphs or vectors: its resources, plans and trace.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -425,7 +425,7 @@ pub(crate) struct RunArgs {
     pub record_io: RecordingArgs,
 }
 
-/// The same for a run whose only output is a trace.
+/// The resources of a run whose only output is a trace, and what it shows.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArgs {
     #[command(flatten)]

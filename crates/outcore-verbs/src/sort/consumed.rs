@@ -109,7 +109,8 @@ fn occupied_bytes(path: &Path) -> u64 {
     paths::facts(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
 }
 
-/// Removes the inputs, their manifests and their markers, but not what the output has replaced.
+/// Removes the inputs, their manifests and their markers, except for an input that the output has
+/// replaced.
 pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Target) -> Result<()> {
     let outputs = target.files().iter().chain(target.manifest());
     let outputs: Vec<_> = outputs.filter_map(|path| paths::key(path)).collect();

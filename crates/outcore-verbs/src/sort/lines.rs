@@ -229,7 +229,7 @@ fn is_random(args: &SortArgs) -> bool {
     args.order.is_random() || keys.any(has_letter) || args.text.by.iter().any(has_letter)
 }
 
-/// The order and the form of the lines, as text that two runs of one job share.
+/// The order and the form of the lines, as text. Two runs of one job have the same text.
 fn identity_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<String> {
     let mut spec = args.order.to_spec(args.descending, args.stable)?;
     spec.keys.extend(args.record.keys.iter().cloned());

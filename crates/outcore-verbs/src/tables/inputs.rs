@@ -38,7 +38,7 @@ pub(crate) fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
-/// The refusal of an input that is not a table.
+/// The error for an input that is not a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoTable<'a> {
     pub(crate) cause: &'a str,

@@ -232,7 +232,8 @@ impl<'a> Run<'a> {
     /// Opens a file of vectors; `type_name` is for files without a type of their own.
     pub(super) fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
         let file = self.open_typed(path, type_name)?;
-        // Arrays of a program have types of their own, whatever that of raw numbers is.
+        // Arrays of a program have types of their own, so the type of raw numbers does not apply to
+        // them.
         match self.host.arrays() {
             Some(_) => Ok(file),
             None => file.check_type(type_name),

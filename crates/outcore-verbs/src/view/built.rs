@@ -18,7 +18,7 @@ use crate::report::{Moved, Phase, Place, Stopwatch};
 pub(super) struct Built<'a> {
     pub(super) view: &'a SortedView,
     pub(super) built: &'a BuildSummary,
-    /// Notes on what was left out.
+    /// Notes on rows and values that were left out.
     pub(super) notes: Vec<String>,
 }
 

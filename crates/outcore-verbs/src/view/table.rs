@@ -137,7 +137,7 @@ pub(super) fn append_to_view(
     done.report(host, stopwatch, &resources)
 }
 
-/// The notes about text: how it was read, and what was left out.
+/// The notes about text: how it was read, and which rows and values were left out.
 fn notes_of(host: &dyn Host, text: &TextOptions) -> Vec<String> {
     let mut notes = text.take_remarks();
     notes.iter().for_each(|remark| host.remark(remark));

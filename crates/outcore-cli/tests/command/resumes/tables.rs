@@ -5,7 +5,8 @@
 
 use super::*;
 
-/// A table as CSV: a key of `values` numbers, one of which is frequent, a text, and the place.
+/// A table as CSV with three columns: a key with `values` different numbers (one of them frequent),
+/// a text, and the number of the row.
 fn csv(count: u64, values: u64, is_sorted: bool) -> String {
     let mut numbers = Numbers(31);
     let rows = (0..count).map(|place| {
