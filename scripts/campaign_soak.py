@@ -47,7 +47,7 @@ class Soak:
             draw, name)
 
     def run(self, draw: random.Random, line: str) -> tuple[int, str]:
-        """Runs a command on the volume, which may be killed."""
+        """Runs a command on the volume; the command may be killed."""
         process = self.yard.start(f"{line} --volume volume.toml")
         if draw.random() < 0.4:
             time.sleep(draw.random() * 0.1)
@@ -87,7 +87,7 @@ class Soak:
         return self.look(draw, name, what)
 
     def scrub(self, draw: random.Random, name: str) -> Outcome:
-        """Checks the whole volume, which has no damage."""
+        """Checks that the whole volume has no damage."""
         code, said = self.run(draw, "volume scrub")
         if code not in (0, -signal.SIGKILL):
             return Outcome.wrong("volume scrub", f"exit code {code}: {said}")

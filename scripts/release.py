@@ -238,7 +238,7 @@ class Release:
         print(f"{path.name}: sorts as a command")
 
     def libraries(self, wheel: Path) -> Path:
-        """The list of all libraries that the wheel brings along, which has both commands."""
+        """The list of all libraries in the wheel, which contains both commands."""
         with zipfile.ZipFile(wheel) as files:
             (name,) = [name for name in files.namelist() if name.endswith(".cyclonedx.json")]
             text = files.read(name).decode()

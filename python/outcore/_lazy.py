@@ -18,7 +18,7 @@ from ._units import whole
 from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
 
 
-#: Keys in the requests of steps that make items as they read them.
+#: Keys of a request that mark steps which process one item after another and need not read all items first.
 _STREAMED = {"condition", "expression", "expressions", "numbered", "window"}
 #: Characters of an item that a notebook shows.
 ITEM_CHARACTERS = 100

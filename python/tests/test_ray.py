@@ -248,7 +248,7 @@ def test_arrays_keep_their_headers(here: Path, options: dict[str, Any]) -> None:
 
 
 def write_lines(here: Path, count: int = 3000) -> list[Path]:
-    """Lines of which many occur in several files."""
+    """Lines in several files; many lines are in more than one file."""
     paths = [here / f"lines-{number}.txt" for number in range(3)]
     for number, path in enumerate(paths):
         lines = (f"{(7 * number + line * 7919) % 1999} {'x' * (line % 40)}\n" for line in range(count))

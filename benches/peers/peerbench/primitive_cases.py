@@ -42,7 +42,7 @@ KEYS_FULL = 1 << 28
 GATHER_KEYS_FULL = 1 << 30
 GATHER_COUNT_FULL = 10**6
 MEMORY_FULL = 512 * MIB
-# Upper bounds of what programs/primitives.cpp makes.
+# Upper bounds of the mean length of lines that programs/primitives.cpp makes.
 LINE_BYTES_MAX_MEAN = 34
 REPEATED_LINE_BYTES_MAX_MEAN = 42
 

@@ -194,7 +194,7 @@ def _tool_row(case: Json, tool: str) -> list[str]:
 
 
 def _memory_notes(case: Json) -> list[str]:
-    """Reports a peer that exceeded its memory, because it competed with more than it was given."""
+    """Reports a peer that exceeded its memory, because the peer competed with more memory than it was allowed."""
     notes = []
     for tool in case["runs"]:
         peaks = [run["peak_rss_bytes"] for run in targets.good(case, tool)]

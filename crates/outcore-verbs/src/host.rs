@@ -212,7 +212,7 @@ pub trait Host {
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
-    /// Prints a plan that is all the user asked for; `fields` has the plan for programs.
+    /// Prints a plan for a user who asked for nothing else; `fields` has the plan for programs.
     fn print_plan(&self, plan: &dyn Display, fields: Value);
 
     /// Shows each plan of the job of `control` as soon as it is made.

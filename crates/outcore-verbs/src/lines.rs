@@ -368,8 +368,8 @@ impl LineJob {
         settled
     }
 
-    /// Removes the header lines of `rule` from the files, whose lines end with `end`, and returns
-    /// them.
+    /// Removes the header lines of `rule` from the files, whose lines end with `end`. Returns the
+    /// header lines.
     ///
     /// # Errors
     /// A file cannot be read; files with different headers.

@@ -23,7 +23,7 @@ class Form:
     reading: dict[str, Any] = field(default_factory=dict)
     #: Arguments with which every verb reads parts of them.
     parts_reading: dict[str, Any] = field(default_factory=dict)
-    #: The same for items without the header of a NumPy array.
+    #: Arguments with which every verb reads items without the header of a NumPy array.
     bare_reading: dict[str, Any] = field(default_factory=dict)
     #: Bytes of a record; 0 for lines and tables.
     record_bytes: int = 0

@@ -231,7 +231,7 @@ fn a_graph_is_a_dataset_on_all_drives_of_a_volume_with_the_same_results() {
     let place = volume_in(TestDir::new());
     let edges = (0..60_000u32).map(|edge| format!("v{} v{}\n", edge * 7919 % 30_011, edge % 977));
     place.write("e.txt", edges.collect::<String>().as_bytes());
-    // The whole names of drives, so that places of files can be compared with those of datasets.
+    // The full names of drives, so that paths of files can be compared with those of datasets.
     let drives =
         ["d0", "d1", "d2"].map(|drive| format!("[[drive]]\ndir = {:?}\n", place.path(drive)));
     place.write("drives.toml", drives.concat().as_bytes());

@@ -557,7 +557,7 @@ fn an_error_about_a_long_line_names_an_amount_that_is_enough() {
     }
 }
 
-/// Verbs that move records, with the rows that each gives of nine.
+/// Verbs that move records. Each has the rows that it writes, given nine rows as input.
 const ROW_VERBS: [(&str, &[u8]); 5] = [
     ("head -n 2 in/rows.npy -o o.npy", &[0, 1]),
     (

@@ -193,7 +193,7 @@ fn the_trace_of_a_run_that_fails_is_absent() {
         assert_eq!(place.read("trace"), b"the last one");
         assert!(!place.path("out").exists());
     }
-    // The files of the killed run are swept.
+    // The files of the killed run are removed.
     place.run(&sort).ok();
     assert_eq!(place.names(), ["in", "out", "trace"]);
 }

@@ -80,7 +80,7 @@ fn a_table_goes_through_pipes_as_an_arrow_stream() {
             read(&place.path("s.parquet"))
         );
     }
-    // From end to end without a file.
+    // A chain of commands and pipes, without any file.
     let sorted = run("sort - --from arrow -o - --to arrow --by number", &stream).ok();
     let few = run(
         "filter number<10 - --from arrow -o - --to arrow",

@@ -73,7 +73,7 @@ struct Blanks {
     are_there: bool,
     /// Whether the current record has content.
     is_filled: bool,
-    /// Its bytes, as long as it is blank and they have not been copied.
+    /// The bytes of the current record, as long as the record is blank and has not been copied.
     held: Vec<u8>,
 }
 

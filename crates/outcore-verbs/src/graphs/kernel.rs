@@ -174,7 +174,7 @@ impl Computed {
         }
     }
 
-    /// Writes them to a table or another file.
+    /// Writes the values to a table or another file.
     fn write(
         &self,
         host: &dyn Host,
@@ -201,7 +201,7 @@ impl Computed {
         Ok(())
     }
 
-    /// Writes them in the directory of a job in passes, and gives the file its name.
+    /// Writes the values in the directory of a job in passes, and then gives the file its name.
     fn publish(
         &self,
         host: &dyn Host,

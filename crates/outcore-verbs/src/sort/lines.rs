@@ -295,8 +295,8 @@ fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     }
 }
 
-/// Whether the contents of an input may be the cause of an error. If its records are taken for
-/// lines, a sort may also need another amount of scratch.
+/// Whether the contents of an input may be the cause of an error. A sort that reads records as
+/// lines may also need another amount of scratch.
 fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     let mut files = lines.files.iter();
     let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);

@@ -236,7 +236,7 @@ fn write_parts(
     }
 }
 
-/// Rejects header lines of parts that are cut anywhere.
+/// Rejects options for header lines if parts are cut at any byte.
 fn check_header(args: &SplitArgs, holds: Holds) -> Result<()> {
     if args.header.rule().is_empty() || holds != Holds::Bytes {
         return Ok(());

@@ -127,7 +127,7 @@ pub(crate) fn unpacked(
     })
 }
 
-/// The error of a job without inputs, which might be those of a pipe.
+/// The error of a job without inputs; the user may have wanted to read from a pipe.
 pub(crate) fn explain_no_input(
     host: &dyn Host,
     inputs: &[PathBuf],

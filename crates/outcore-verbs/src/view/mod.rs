@@ -3,7 +3,7 @@
 //! Contract: builds, reads and checks views through [`outcore::runs`]; [`outcore_front::view`]
 //! reads the ranges and keys that users give. An unfinished view leaves nothing behind. `page.rs`
 //! has the options and the reports. `build.rs` makes views and adds to them, from the inputs of
-//! `found.rs`. `read.rs` writes their contents, and `look.rs` describes, checks and mounts them.
+//! `sources.rs`. `read.rs` writes their contents, and `look.rs` describes, checks and mounts them.
 //! `table.rs` has the differences for views of tables; `built.rs` and `written.rs` have the reports
 //! of both.
 

@@ -68,7 +68,7 @@ pub(super) struct Asked<'a> {
     pub(super) what: What,
     /// How text is read, according to the kind.
     pub(super) text: &'a FormatArgs,
-    /// The target that copies are next to.
+    /// The target next to which copies are made.
     pub(super) beside: &'a Target,
 }
 

@@ -119,7 +119,7 @@ fn literal(method: &str, values: &[String]) -> String {
     }
 }
 
-/// A text in quotes of the kind that it does not contain.
+/// A text between double or single quotes, whichever the text does not contain.
 fn quoted(text: &str) -> String {
     match text.contains('"') {
         false => format!("\"{text}\""),

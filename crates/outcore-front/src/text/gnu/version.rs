@@ -62,8 +62,8 @@ fn append_chunks(name: &[u8], key: &mut Vec<u8>) {
         append_number(without_zeros_in_front(number), key);
         rest = behind;
         if rest.is_empty() {
-            // The end, as of an empty chunk. No other byte is possible here, because a chunk after
-            // a number is not empty.
+            // A name that ends with a number has an empty chunk at its end. No other byte is
+            // possible here, because a chunk after a number is not empty.
             key.push(END);
             return;
         }
