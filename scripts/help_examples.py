@@ -63,7 +63,7 @@ PREPARED = {
 PROGRAMS = {"producer": 'cat "$(cat produced)"', "consumer": "cat > /dev/null", "display": "cat > /dev/null"}
 PRODUCED = {"sample": "big.txt", "convert": "t.arrows", "view build": "keys.bin"}
 PRODUCED_ELSE = "prices.bin"
-# Exit codes that are no failure: of tables that differ, and of pipes whose reader has enough.
+# Exit codes that count as success: for tables that differ, and for a pipe whose reader stops early.
 ENDS = {1: "outcore diff ", 141: "| head"}
 # Options whose values are names of outputs.
 OUTPUTS = {"-o", "--output", "--removed", "--distances", "--limits", "--labels", "--record-io"}

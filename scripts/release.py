@@ -62,7 +62,7 @@ MACHINES = (Machine("x86_64", "amd64"), Machine("aarch64", "arm64"))
 
 
 class Failed(Exception):
-    """A step that did not succeed; says which."""
+    """A step that failed; the text names the step."""
 
 
 class Release:

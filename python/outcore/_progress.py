@@ -71,7 +71,7 @@ Watcher = Callable[[Progress], object]
 
 @contextmanager
 def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterator[Tell | None]:
-    """The function that the native module calls; `phases` are those that are counted."""
+    """The function that the native module calls; `phases` are the phases that count for the fraction."""
     if progress is None or progress is False:
         yield None
     elif progress is True:

@@ -126,7 +126,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def _part(self) -> Part:
-        # Asked for each time: the process group may be made after the dataset.
+        # The rank is asked for each time, because the process group may be made after the dataset.
         rank, world_size = self._ranks or _distributed() or (0, 1)
         return Part(len(self._source), self._batch_size, rank, world_size, self._drop_last)
 

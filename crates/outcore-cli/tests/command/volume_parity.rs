@@ -322,7 +322,7 @@ fn a_replacement_that_is_killed_anywhere_continues() {
             is_right(nth);
             is_done = again.code == Some(0);
         }
-        // If little was left for the second run, there is nothing left to replace.
+        // If the second run has finished before its kill, nothing is left to replace.
         if !is_done {
             place.run(&words).ok();
         }

@@ -223,7 +223,7 @@ pub(super) fn order_of(view: &SortedView) -> Result<String> {
     Ok(keys.collect::<Vec<_>>().join(", "))
 }
 
-/// A view of a table as a table.
+/// Writes a view of a table as a table.
 pub(super) fn materialize(
     host: &dyn Host,
     args: &ViewMaterializeArgs,

@@ -127,7 +127,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The words of a line of a shell; nothing where a shell does more with it than to split it.
+/// The words of a line of a shell; nothing if a shell would do more than split the line.
 fn words_of(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for letter in line.trim().chars() {

@@ -62,7 +62,7 @@ const OF_COMMAND: [&str; 6] = [
     "view verify",
 ];
 
-/// Whether Python has nothing of the verb `name`.
+/// Whether Python has neither a function nor options for the verb `name`.
 pub(crate) fn is_of_command(name: &str) -> bool {
     OF_COMMAND.contains(&name)
 }
@@ -133,7 +133,7 @@ impl Place {
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
     pub(crate) modules: [String; 8],
-    /// The statement that lists the names of functions and reports that the package offers.
+    /// The statement that lists the names of the functions and report classes of the package.
     pub(crate) names: String,
 }
 
@@ -316,7 +316,7 @@ impl Module {
         }
     }
 
-    /// The options of a verb, and no function.
+    /// Collects the options of a verb without making a function.
     fn options<V: Verb>(&mut self) {
         let command = V::Args::augment_args(Command::new(V::NAME));
         let options = command.get_arguments().filter(|arg| !arg.is_positional());

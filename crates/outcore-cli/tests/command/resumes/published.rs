@@ -99,8 +99,8 @@ fn a_job_is_done_only_if_it_is_the_same_and_its_output_is_in_place() {
     job.is_whole("moved away");
 }
 
-/// Kills a job at each operation on names and lengths from shortly before its output is in place to
-/// its end, and runs it again after each.
+/// Kills a job at an operation on names and lengths, and then runs it again. Does this for each
+/// such operation, from shortly before the output is in place to the end of the job.
 fn walk_the_end(job: &Resumed) {
     let (mut done, mut nth) = (0, published(job).saturating_sub(4));
     loop {

@@ -1,8 +1,8 @@
 //! The work that a continued run repeats.
 //!
 //! Contract: if a run is killed after its distribution, the next run does not read the input again,
-//! provided that few data were in memory only. A bucket that was divided again is not divided a
-//! second time. If a drive has no room for copies, that is no error.
+//! if only few data were still in memory. A bucket that was divided again is not divided a second
+//! time. If a drive has no room for copies, that is no error.
 
 use super::changed::{killed_while_it_writes, late_sync};
 use super::*;
