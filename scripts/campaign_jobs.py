@@ -35,7 +35,7 @@ LEFT_OUT = (
 )
 # The commands that show directories whose file names differ each time.
 SHOWN = {"view.json": "view cat {}"}
-# Lists of files, which hold times.
+# Lists of files, whose contents include times.
 MANIFEST = re.compile(r"\.outcore\.json$")
 
 
@@ -169,7 +169,7 @@ class Bench:
         return variables
 
     def run(self, fault: str | None = None, words: list[str] | None = None) -> Answer:
-        """Runs the command, or other words of it; -9 after `LIMIT_SECONDS` is a hang."""
+        """Runs the command, or other words instead; the exit code -9 after `LIMIT_SECONDS` means a hang."""
         try:
             done = subprocess.run(words or self.words, cwd=self.work, env=self.variables(fault),
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -31,7 +31,7 @@ from example_inputs import CHANGES, PLACED, remove, small
 from pages import Failure, Result, Session, has_command, parser_of, report
 
 INPUTS = Path(__file__).with_name("example_inputs.py")
-# Lines that cannot run, by how they begin; or all of a command.
+# Lines that cannot run, by their beginnings, or all lines of a command.
 NOT_RUN = {
     "outcore bench io /dev/nvme1n1": "needs a block device that nothing uses",
     "outcore bench io /mnt/nvme* --write-ok --full": "takes a quarter of an hour",
@@ -129,7 +129,7 @@ def outputs_of(line: str) -> list[str]:
     except ValueError as error:
         raise Failure(f"$ {line}\n  {error}") from None
     after = [word for option, word in zip(words, words[1:]) if option in OUTPUTS]
-    # `volume get NAME FILE` has no option for it.
+    # `volume get NAME FILE` has no option for its output.
     return after + (words[4:5] if words[1:3] == ["volume", "get"] else [])
 
 

@@ -14,7 +14,7 @@ use outcore::key::RecordFormat;
 use outcore::primitives::{Inclusion, Sequence, read, scan, write};
 use outcore::sort::{SortOptions, sort};
 
-/// A row of either side on its way.
+/// A row of either side, as it goes through the sort and the scan.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Row {

@@ -39,7 +39,7 @@ struct Library<'a> {
     users: Vec<&'a str>,
     /// The files of its own modules, except for those of tests.
     modules: Vec<&'a Source>,
-    /// Names that sources outside these modules take from something.
+    /// Names that sources outside these modules take from others.
     taken_outside: BTreeSet<&'a str>,
 }
 

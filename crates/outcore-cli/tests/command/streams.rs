@@ -178,7 +178,7 @@ fn a_closed_pipe_ends_quietly() {
         }
         drop(stdout);
         let answer = Answer::of(child.wait_with_output().unwrap());
-        // A short text may fit the pipe before its reader is gone.
+        // A short text may fit into the pipe before the reader is gone.
         assert!(
             matches!(answer.code, Some(0 | 141)),
             "{arguments:?}: {answer:?}"

@@ -62,7 +62,7 @@ const OF_COMMAND: [&str; 6] = [
     "view verify",
 ];
 
-/// Whether Python has neither a function nor options for the verb `name`.
+/// Whether the verb `name` has no function in Python.
 pub(crate) fn is_of_command(name: &str) -> bool {
     OF_COMMAND.contains(&name)
 }

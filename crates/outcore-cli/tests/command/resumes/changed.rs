@@ -1,8 +1,8 @@
 //! Changes between a kill and the run that continues: the unfinished output, the spelling of names,
 //! or the moment of the kill differs.
 //!
-//! Contract: a run takes over only bytes that are still as the killed run wrote them. It writes the
-//! others again, or begins anew and says so. A place is the same whatever its spelling.
+//! Contract: a run takes over only bytes that are still as the killed run wrote them. It writes all
+//! other bytes again, or begins anew and says so. A place is the same whatever its spelling.
 
 use super::*;
 
