@@ -248,7 +248,8 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown part {unknown[0]}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
-    # A program that starts this one in the background may make it ignore signals, and the tests of signals with it.
+    # A program that starts this one in the background may make it ignore signals; the tests of signals would then
+    # ignore them as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

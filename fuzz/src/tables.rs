@@ -44,7 +44,8 @@ fn batch() -> Option<RecordBatch> {
     RecordBatch::try_from_iter(columns).ok()
 }
 
-/// Decodes a row that `data` damages: offsets, each with the byte that is put there; 0xff cuts off.
+/// Decodes a row that `data` damages. `data` has offsets, each followed by the new byte; 0xff cuts
+/// the row off there.
 pub fn row(data: &[u8]) {
     let Some(batch) = batch() else { return };
     let Some((choice, patches)) = data.split_first() else {

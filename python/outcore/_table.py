@@ -369,8 +369,8 @@ class Table(Held):
     @overload
     def __getitem__(self, at: str | list[str]) -> Table: ...
     def __getitem__(self, at: slice | str | list[str]) -> Table:
-        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. It also reads the
-        rows before the first."""
+        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. A slice also reads the rows before
+        its first one."""
         if isinstance(at, str):
             return self.select(at)
         if isinstance(at, list):

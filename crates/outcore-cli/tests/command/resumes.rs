@@ -383,7 +383,7 @@ fn what_can_be_resumed_is_listed_and_kept_for_as_long_as_was_said() {
     let percent = found["resume"]["done_percent"].as_u64().unwrap();
     assert!((1..=100).contains(&percent), "{found}");
     assert!(found["resume"]["age_seconds"].is_u64(), "{found}");
-    // Cleaning and other jobs leave it alone.
+    // Cleaning and other jobs leave the killed run alone.
     let cleaned = job.place.run(&["scratch", "clean", "."]).ok();
     assert!(
         cleaned.stderr.contains("--resumable removes it"),

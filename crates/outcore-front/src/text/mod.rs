@@ -78,7 +78,7 @@ impl FieldOrder {
     /// Processes one word after the name in `key`. Returns false for any other word.
     ///
     /// # Errors
-    /// Usage: the same was given before.
+    /// Usage: a word of this kind was given before.
     pub(crate) fn take(&mut self, word: &str, key: &str) -> Result<bool> {
         let (said, what, is) = match word {
             "asc" => (&mut self.is_descending, "asc or desc", false),

@@ -142,7 +142,7 @@ fn unequal(moves: &[Manifest]) -> (u64, u64) {
     (moves.len() as u64, bytes)
 }
 
-/// How to make drives equal, if they are not.
+/// The command that makes drives equal, if they are not.
 fn advice(unequal: u64, unequal_bytes: u64) -> Option<String> {
     (unequal > 0).then(|| {
         format!(
