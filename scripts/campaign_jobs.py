@@ -96,8 +96,8 @@ def states(folder: Path) -> dict[str, bytes]:
 
 
 def shown(folder: Path, command: str) -> dict[str, bytes]:
-    """As `states`, with one entry per view, which has the shown contents, because the names of its
-    files differ each time."""
+    """Like `states`, but with one entry per view: the contents that the view shows. The names of its files differ in
+    each run."""
     found = states(folder)
     for path in [path for path in found if Path(path).name in SHOWN]:
         name = str(Path(path).parent)

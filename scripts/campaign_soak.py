@@ -94,7 +94,7 @@ class Soak:
         return self.look(draw, name, "volume scrub")
 
     def look(self, draw: random.Random, name: str, what: str) -> Outcome:
-        """Checks that a dataset has one of its allowed contents, which are then its only ones."""
+        """Checks that a dataset has one of its allowed contents. From then on, only these contents are allowed."""
         path: Path = self.yard.place / "got"
         path.unlink(missing_ok=True)
         answer = self.yard.run(f"volume get @{name} got --volume volume.toml")

@@ -329,6 +329,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns `[:TYPE][:desc]` of a docstring back into text: it is the form of a key, and no link."""
+    """Turns `[:TYPE][:desc]` of a docstring back into text: it is the form of a key, not a link."""
     del page, config, files
     return re.sub(r'<autoref [^>]*identifier="(:[^"]*)"[^>]*>(.*?)</autoref>', r"[\2][\1]", content)

@@ -151,7 +151,7 @@ class Peers:
         return seconds
 
     def text_by_gstore(self, text, _reader):
-        """Its own pairs are next to the text, and its files are in pieces next to these."""
+        """gstore first writes pairs next to the text, and then makes its own files from these pairs."""
         place = self.args.dir / "gstore"
         place.mkdir()
         here, program = place / "text.txt", self.args.gstore / "gstored"

@@ -36,7 +36,7 @@ def looked_at_twice(src: Any) -> Any:
     return list(src) if isinstance(src, Iterator) and not is_reader else src
 
 
-#: Variables with a warning so far.
+#: The variables that a warning has already named.
 _unknown_variables: set[str] = set()
 
 

@@ -31,9 +31,9 @@ class Disorder(NamedTuple):
     """The first line that is not in order."""
 
     path: str
-    """The file that it is in."""
+    """The file that contains the line."""
     line_number: int
-    """Its number in that file, from 1."""
+    """The number of the line in that file, from 1."""
     line: bytes
     """The line, or its first 4 KiB."""
 

@@ -315,8 +315,8 @@ def _opened(
     shape_said = source._shape()
     if is_alone and shape_said.keys() <= asked.keys() or not shape_said and len(source._inputs) == 1:
         return source._inputs, source
-    # The verb has no option for these columns or types, or no option that applies to only one of two tables. It
-    # therefore reads a copy that has them.
+    # The verb has no option for these columns or types, or no option that applies to only one of two tables. The verb
+    # therefore reads a copy with these columns or types.
     said = {keyword: value for keyword, value in source._given.items() if keyword != "scratch_limit"}
     copied = {"src": source, "dst": None, **said}
     source = run_on_tables("convert", WriteSummary, ("copy",), options, copied)

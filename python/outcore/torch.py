@@ -296,7 +296,7 @@ class ShuffledTableDataset(ShuffledDataset):
             kind = column.type
             is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
             if is_number and not column.null_count:
-                # A copy: what Arrow holds may not be written to.
+                # A copy, because Arrow's memory must not be changed.
                 made[name] = torch.from_numpy(column.to_numpy().copy())
             else:
                 made[name] = column.to_pylist()
@@ -317,7 +317,7 @@ class _Stream(Iterator[Any]):
         self._batches = batches
         self._transform = transform
         self.share = share
-        #: Batches of the share that were given out.
+        #: The number of batches of the share that have been returned.
         self.given = given
 
     def __iter__(self) -> _Stream:

@@ -36,7 +36,7 @@ const DONE: &str = "done";
 pub(crate) struct Run {
     /// The environment when the job was called: other Python threads may change it later.
     pub(crate) environment: Environment,
-    /// Watched from the thread that called.
+    /// The control that the calling thread watches.
     pub(crate) control: Arc<Control>,
     /// Files with the names that the user gave them.
     names: Mutex<Vec<(PathBuf, PathBuf)>>,

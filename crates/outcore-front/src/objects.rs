@@ -93,7 +93,7 @@ impl ObjectSource {
         Ok(head)
     }
 
-    /// A reader of all of it.
+    /// A reader of the whole object.
     pub(crate) fn open(&self) -> Result<ObjectReader> {
         let volume = Volume::new(Arc::clone(&self.device), &[])?;
         let file = volume.open(&self.path, Access::Read)?;

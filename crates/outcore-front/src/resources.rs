@@ -69,7 +69,7 @@ pub struct Resources {
     environment: Environment,
     /// The device without the fault.
     below: Arc<dyn Device>,
-    /// The lowest device of all jobs, on which a name means the same file for all of them.
+    /// The lowest device of all jobs. On this device, a name means the same file for every job.
     steady: Arc<SteadyDevice>,
     fault: Option<FaultPlan>,
     device: Arc<dyn Device>,

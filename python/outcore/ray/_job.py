@@ -43,7 +43,7 @@ class Job:
     threads: int
     #: Directories on each node, for parts and scratch.
     drives: tuple[str, ...]
-    #: For tests: whether nodes that share a file system send parts to each other all the same.
+    #: For tests: whether nodes send parts to each other even if they share a file system.
     is_apart: bool = False
     #: For tests: where a task kills its process, as `stage:number:file`. The file shows that this has happened, so it
     #: happens once.

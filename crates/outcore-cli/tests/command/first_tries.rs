@@ -1,7 +1,7 @@
 //! The first lines that a user types, from other tools or by guess. The result is right, or a note
 //! tells what happened. Each error leads to a line that works.
 //!
-//! Contract: a place with the files of [`place`]; every line is typed there as it is.
+//! Contract: every line runs unchanged in a directory with the files of [`place`].
 
 use crate::support::*;
 

@@ -93,7 +93,8 @@ fn stopped(place: &TestDir, (line, nth): (&str, u64), change: impl FnOnce()) -> 
     (Answer::of(process.wait_with_output().unwrap()), is_stopped)
 }
 
-/// Walks the stops of a job.
+/// Runs a job many times, stops it after a different read each time, and replaces its input while
+/// it is stopped.
 fn check(place: &TestDir, job: &Job) {
     let prepare = |end: &str| {
         copy(place, &format!("{}.{end}", job.input), job.input);

@@ -220,7 +220,8 @@ fn of_two_jobs_on_one_set_of_shards_the_second_is_refused() {
     let force = [&SHARDS[..], &DRIVES, &["--force"]].concat();
     let turned = ["--drive", "b", "--drive", "a", "--force"];
     let turned = [&SHARDS[..], &turned].concat();
-    // A job that owns the set, whether its manifest is on this drive or on the other.
+    // Another job owns the set on drive `a`. The manifest of the first sort is on `a`, and that of
+    // the second sort is on `b`.
     let held = device.claim_private_dir(&place.path("a"), "s.bin.outcore.json".as_ref());
     for sort in [&force, &turned] {
         let words = ["another job is writing this set", "s.bin.outcore.json"];

@@ -156,7 +156,7 @@ fn a_scrub_that_is_killed_harms_nothing() {
             break;
         }
         kills += 1;
-        // If it was killed at its end, nothing is left to repair.
+        // A scrub that was killed after its last repair leaves nothing to repair.
         let code = run(&place, &["volume", "scrub"]).code;
         assert!(code == Some(0) || code == Some(4), "{nth}: {code:?}");
         run(&place, &["volume", "scrub"]).ok();

@@ -311,8 +311,8 @@ pub(super) fn settle_view(
 /// defines the end of records and the header.
 ///
 /// # Errors
-/// As [`CsvSort::settle`]; usage for a different header, and for records that span lines if none of
-/// the view does.
+/// As [`CsvSort::settle`]; usage for a different header, and for records that span lines if no
+/// record of the view does.
 pub(super) fn settle_further(
     csv: &CsvSpec,
     lines: &LineType,

@@ -484,7 +484,7 @@ mod tests {
             sorted.sort_by(|x, y| compare_items(&order, x.as_bytes(), y.as_bytes()).unwrap());
             assert_eq!(sorted, wanted.map(|at| lines[at]), "{by}");
         }
-        // A later field runs in the opposite direction to the first one.
+        // A later field is ordered in the opposite direction to the first one.
         let both = order(&[".b", ".a:desc:nulls-first"]);
         let line = |a: &str| format!("{{\"a\":{a},\"b\":0}}").into_bytes();
         for pair in ["null", "2", "1"].windows(2) {

@@ -322,7 +322,8 @@ fn compressing_threads(job: &Job, target: &Target, dress: &Dress) -> usize {
     })
 }
 
-/// Reserves the memory of an output while a plan is made that will run next to it.
+/// Reserves the memory of an output in a new job. The caller keeps this job while it plans work
+/// that will run next to the output. `None` if the engine itself writes the output.
 ///
 /// # Errors
 /// Too little memory is left.

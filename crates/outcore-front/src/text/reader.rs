@@ -771,8 +771,8 @@ fn unpacked<'a>(
             stopped.unwrap_or_else(|| error.path(&source.name))
         })?;
         got += more;
-        // The producer of a stream may be slow. For a file, the loop continues, so that it reports
-        // a broken one.
+        // The producer of a stream may be slow. For a file, the loop continues, so that it finds
+        // damage at the beginning.
         if more == 0 || got == head.len() || source.is_stream() {
             break;
         }

@@ -2,9 +2,9 @@
 //!
 //! Contract: [`Consumed`] records how much room the inputs occupy before the job. The room that
 //! they lack afterwards has been freed, and reads as zeros. Once the output is in place, the verb
-//! removes the consumed inputs. It removes a file only if it is still the file that was opened,
-//! whatever its name, so it never removes the output. Then it removes the markers next to the
-//! inputs (see [`outcore_io::consumed`]). Only metadata is read.
+//! removes the consumed inputs. The verb removes a name only if the name still leads to the file
+//! that was opened, so it never removes the output. Then it removes the markers next to the inputs
+//! (see [`outcore_io::consumed`]). Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -71,7 +71,8 @@ pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: NoTable<'_>
     Ok(what)
 }
 
-/// The kind of the tables that the inputs of `asked` are.
+/// The kind of the inputs of `asked`. Fails with `no_table` if the first input is a file that is
+/// not a table.
 pub(crate) fn kind_of_table(
     host: &dyn Host,
     asked: Asked<'_>,

@@ -96,7 +96,7 @@ const NOT_OF_ARRAYS: [&str; 12] = [
     "top",
     "trace",
 ];
-/// The letters of GNU sort, which the command has as an option each.
+/// The letters of GNU sort, each of which is an option of the command.
 const ORDER: &str = "For lines and CSV, letters of GNU sort for keys without letters of their own: `\"n\"` compares numbers, `\"g\"` floating-point numbers, `\"h\"` sizes such as 2K, `\"M\"` months, `\"V\"` versions, `\"f\"` ignores case, `\"b\"` ignores leading blanks, `\"d\"` compares only blanks, letters and digits, `\"i\"` only printable characters, `\"R\"` is a random order that keeps equal keys together, `\"r\"` reverses";
 /// Keywords that take more than texts, with their types and the functions that turn their values
 /// into words.

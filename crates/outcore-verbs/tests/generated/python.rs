@@ -271,7 +271,7 @@ struct Module {
     names: Vec<String>,
     /// The reports that its functions give.
     reports: Vec<&'static str>,
-    /// For each keyword its words, each with the verbs that have them.
+    /// For each keyword, the texts of its options, each with the verbs that use that option.
     options: BTreeMap<String, BTreeMap<String, Vec<&'static str>>>,
     /// The functions that document keywords, by keyword and text.
     documented: BTreeMap<(String, String), String>,

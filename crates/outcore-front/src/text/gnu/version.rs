@@ -86,7 +86,8 @@ fn rank(byte: u8) -> u8 {
         b'~' => TILDE,
         b'A'..=b'Z' => LETTERS + (byte - b'A'),
         b'a'..=b'z' => LETTERS + 26 + (byte - b'a'),
-        // The remaining bytes below each class.
+        // Other bytes are ranked by their values, without counting the bytes of the classes below
+        // them.
         _ => {
             let before = [b'0'..=b'9', b'A'..=b'Z', b'a'..=b'z', b'~'..=b'~']
                 .iter()
