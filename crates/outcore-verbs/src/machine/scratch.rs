@@ -1,10 +1,11 @@
 //! `scratch list` and `scratch clean`: private directories and uploads of jobs, alive or dead.
 //!
 //! Contract: looks only at names that the engine makes. It never touches four kinds of directory,
-//! and lists each such directory with the reason. The kinds are directories whose lock is held
-//! (they belong to a running job), directories with the only copy of some data, directories of jobs
-//! that can be resumed, and directories that only look like ours. See
-//! [`outcore_io::drive::private_dir`].
+//! and lists each such directory with the reason:
+//! - directories whose lock is held (they belong to a running job),
+//! - directories with the only copy of some data,
+//! - directories of jobs that can be resumed,
+//! - directories that only look like ours. See [`outcore_io::drive::private_dir`].
 //!
 //! In the place of a store, such as `s3://bucket`, it looks for uploads that outcore began and did
 //! not complete, by their markers. It aborts those whose job has ended.
