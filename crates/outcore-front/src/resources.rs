@@ -298,7 +298,7 @@ impl Resources {
         RatesCache::new(dir.map(|dir| dir.join("rates.toml")))
     }
 
-    /// The speeds of the drives that a job meets.
+    /// The speeds of the drives that a job uses.
     fn speeds(&self) -> Speeds {
         Speeds::new(KnownSpeeds {
             cache: self.rates_cache(),

@@ -269,7 +269,7 @@ fn operations_of(job: &Resumed) -> u64 {
     nth
 }
 
-/// Kills a run after this part of its operations, and leaves what it has kept.
+/// Kills a run after this part of its operations, and leaves the files that the run has kept.
 fn killed_at(job: &Resumed, part: f64) {
     let nth = *job.operations.get_or_init(|| operations_of(job));
     // With several threads, the number of operations varies.

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use outcore_front::Spelling;
 
-/// Phrases that Python says otherwise, or not at all.
+/// Phrases that the texts for Python replace or leave out.
 const PHRASES: [(&str, &str); 82] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \

@@ -31,8 +31,8 @@ pub(super) fn late_sync(job: &Resumed) -> u64 {
     before - before / 8
 }
 
-/// Kills a run after this sync, and leaves what it has kept. The run has recorded a part of its
-/// output.
+/// Kills a run after this sync, and leaves the files that the run has kept. The run has recorded a
+/// part of its output.
 pub(super) fn killed_while_it_writes(job: &Resumed, sync: u64) {
     let answer = job.run_with(&format!("kill@{sync}:sync"));
     assert!(answer.code.is_none(), "{sync}: {}", answer.stderr);

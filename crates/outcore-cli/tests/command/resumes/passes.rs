@@ -131,8 +131,8 @@ impl Job<'_> {
         }
     }
 
-    /// Kills a run after about half of its states or more, and leaves what it has kept. Under a
-    /// fault, a run keeps a state after each pass, and each state needs two syncs.
+    /// Kills a run after about half of its states or more, and leaves the files that the run has
+    /// kept. Under a fault, a run keeps a state after each pass, and each state needs two syncs.
     fn killed_late(&self) {
         let leaves_a_state = |syncs: u64| {
             let answer = self.run_with(&format!("kill@{syncs}:sync"));
