@@ -39,8 +39,8 @@ THREADS = 2
 GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 19
 CASES = ("sort", "dedup", "shuffle", "group-by", "join", "join-in-order", "window", "near")
-# Programs per case: only rensa and datatrove find near duplicates, no peer sorts what it joins, and Polars' windows do
-# not stream.
+# Programs per case: only rensa and datatrove find near duplicates, no peer writes the rows of a join in order, and
+# Polars' windows do not stream.
 TOOLS_OF = {"near": ["outcore", "rensa", "datatrove"], "join-in-order": ["outcore"],
             "window": ["outcore", "DuckDB", "DataFusion"]}
 # The columns that a case sorts by: a text, a day and a number, or a text and a time.
