@@ -177,7 +177,7 @@ class Builds:
         os.sync()
         if self.is_root:
             Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
-            # Compares jobs, not the time to load a program of that size.
+            # Reads the program into the page cache, because jobs are compared and not the time to load the program.
             build.read_bytes()
         before, started = os.times(), time.monotonic()
         self.run(words, self.dir / "out" if case in TO_STDOUT else None)

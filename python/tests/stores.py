@@ -135,7 +135,7 @@ class Proxy:
 
 
 def times(count: int, method: str, ending: str, what: Status | Cut | Stall) -> Fault:
-    """The first `count` requests of this method for such a path get `what`."""
+    """The first `count` requests of this method for a matching path get `what`."""
     left = [count]
 
     def fault(asked: str, path: str, _number: int) -> Status | Cut | Stall | None:

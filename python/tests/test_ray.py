@@ -248,7 +248,7 @@ def test_arrays_keep_their_headers(here: Path, options: dict[str, Any]) -> None:
 
 
 def write_lines(here: Path, count: int = 3000) -> list[Path]:
-    """Lines of which many occur in several files."""
+    """Lines in several files; many lines are in more than one file."""
     paths = [here / f"lines-{number}.txt" for number in range(3)]
     for number, path in enumerate(paths):
         lines = (f"{(7 * number + line * 7919) % 1999} {'x' * (line % 40)}\n" for line in range(count))
@@ -468,7 +468,7 @@ def test_parts_of_a_lost_node_are_made_again(
     done = cluster_verbs.sort(keys, "sorted", dtype="u64", parts=3, progress=remove, **options)
     assert removed and joined(done) == wanted
     assert 0 < done.repeated < len(keys)
-    # The node's own directory is not removed by a keeper that is gone.
+    # A keeper that is gone does not remove the directory of its node.
     for home in Path("drive").iterdir():
         assert lost.node_id[:16] in home.name
         subprocess.run(["rm", "-r", str(home)], check=True)

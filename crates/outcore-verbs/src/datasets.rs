@@ -46,7 +46,7 @@ pub trait DatasetHost {
     /// Copies `bytes` with `work`, shows the progress, and stops at the user's request.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// The errors of `work`.
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
@@ -97,7 +97,7 @@ pub trait FileNames: Names {
     /// Usage.
     fn refuse_change(&self, name: &Path) -> Result<()>;
 
-    /// The same resources, whose files include the datasets that have been named.
+    /// These resources, with the named datasets among their files.
     ///
     /// # Errors
     /// The volume cannot be opened.

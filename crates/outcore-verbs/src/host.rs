@@ -64,11 +64,11 @@ pub trait Arrays {
 /// An array of numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Array {
-    /// Of 32 bits.
+    /// Numbers of 32 bits.
     U32(Vec<u32>),
-    /// Of 64 bits.
+    /// Numbers of 64 bits.
     U64(Vec<u64>),
-    /// Of 64 bits, with a sign.
+    /// Signed numbers of 64 bits.
     I64(Vec<i64>),
     /// Floats of 64 bits.
     F64(Vec<f64>),
@@ -96,7 +96,7 @@ impl Array {
     }
 }
 
-/// Work that names each of its steps before it begins.
+/// Work in steps. Before each step, it passes the name of the step to the given function.
 pub type StepWork<'a> = dyn FnMut(&(dyn Fn(&str) + Sync)) -> Result<()> + 'a;
 
 /// See the module.
@@ -146,7 +146,7 @@ pub trait Host {
     /// As [`Resources::load`].
     fn load(&self, request: &ResourcesRequest) -> Result<Resources>;
 
-    /// The same on a device that records the I/O, if a `trace` is wanted.
+    /// These resources on a device that records the I/O, if the user wants a `trace`.
     ///
     /// # Errors
     /// A trace that must not be written.
@@ -212,7 +212,7 @@ pub trait Host {
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
-    /// Prints a plan that is all the user asked for; `fields` has the plan for programs.
+    /// Prints a plan for a user who asked for nothing else; `fields` has the plan for programs.
     fn print_plan(&self, plan: &dyn Display, fields: Value);
 
     /// Shows each plan of the job of `control` as soon as it is made.
@@ -234,7 +234,7 @@ pub trait Host {
     /// Does `work`, shows its progress, and stops it at the user's request.
     ///
     /// # Errors
-    /// What `work` fails with; [`outcore::Kind::Interrupted`].
+    /// The errors of `work`; [`outcore::Kind::Interrupted`].
     fn do_watched(
         &self,
         control: &Control,
@@ -242,10 +242,10 @@ pub trait Host {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()>;
 
-    /// Does `work`, which names its steps to the function that it is given, and shows each step.
+    /// Does `work`, and shows the name of each step that `work` reports.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// The errors of `work`.
     fn do_in_steps(&self, work: &mut StepWork<'_>) -> Result<()> {
         work(&|_| ())
     }
@@ -361,7 +361,7 @@ pub(crate) fn check_output_named(host: &dyn Host) -> Result<()> {
 /// The result of `work`, which `host` watches.
 ///
 /// # Errors
-/// What `work` fails with; [`outcore::Kind::Interrupted`].
+/// The errors of `work`; [`outcore::Kind::Interrupted`].
 pub fn watch<T>(
     host: &dyn Host,
     control: &Control,

@@ -53,7 +53,7 @@ pub fn read(error: &clap::Error, command: &Command) -> Parsed {
 
 fn wrong(error: &clap::Error, command: &Command) -> Error {
     use std::error::Error as _;
-    // One of our own parsers rejected a value, and its error is the best one.
+    // If one of our own parsers rejected a value, its error is better than clap's.
     if let Some(ours) = error
         .source()
         .and_then(|source| source.downcast_ref::<Error>())
@@ -85,7 +85,7 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
     }
     let text = error.render().to_string();
     let (mut cause, mut tip) = (Vec::new(), None);
-    // If an argument is missing, its place in the usage tells which one.
+    // If an argument is missing, the line `Usage:` shows which one.
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let usage = text
         .lines()

@@ -1,8 +1,8 @@
 //! Inputs that do not exist because a word of the command line is in the wrong place.
 //!
 //! Contract: an error about a missing input gets another hint if the words explain it: a unit that
-//! stands apart from its number, a file before an expression, a number without its option, a column
-//! without its own. Reads at most the first bytes of a table of text.
+//! is separated from its number, a file before an expression, or a number or a column without its
+//! option. Reads at most the first bytes of a table of text.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Verbs of `outcore-verbs`.
 //!
 //! Contract: a verb's report becomes the summary event and lines on standard error. The exit code
-//! is 1 if a check failed, that of the error in a report if there is one, and that of a closed pipe
-//! if its reader went away.
+//! is 1 if a check failed. If the report has an error, the exit code is that of the error. If the
+//! reader of a pipe went away, it is that of a closed pipe.
 
 use outcore::Result;
 

@@ -1,7 +1,7 @@
 //! `--checksum`: `sort` and `shuffle` report the checksum that `verify` finds in their output.
 //!
-//! Contract: for lines, JSON lines, numbers and records, in memory and through scratch, on one
-//! thread and on several.
+//! Contract: this holds for lines, JSON lines, numbers and records, in memory and through scratch,
+//! on one thread and on several.
 
 use crate::support::*;
 
@@ -31,7 +31,7 @@ fn check(place: &TestDir, job: &str, output: &str, reading: &str) {
 fn numbers_and_records_have_the_checksum_of_verify() {
     let place = TestDir::in_memory();
     let mut numbers = random_u64(3_000_000, 5);
-    // Half of them are equal, and are only counted.
+    // Half of the numbers are equal; the sort only counts these.
     numbers.extend(7_u64.to_le_bytes().repeat(3_000_000));
     place.write("in", &numbers);
     check(&place, "sort in --type u64", "out", "--type u64");

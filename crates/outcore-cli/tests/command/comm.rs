@@ -4,7 +4,7 @@
 
 use crate::support::*;
 
-/// What GNU comm prints of both files, sorted.
+/// The output of GNU comm for both files, which are sorted first.
 fn of_sorted(place: &TestDir, options: &str) -> Vec<u8> {
     let z = if options.contains('z') { "-z" } else { "" };
     let line = format!(

@@ -1,7 +1,7 @@
 //! The first lines that a user types, from other tools or by guess. The result is right, or a note
 //! tells what happened. Each error leads to a line that works.
 //!
-//! Contract: a place with the files of [`place`]; every line is typed there as it is.
+//! Contract: every line runs unchanged in a directory with the files of [`place`].
 
 use crate::support::*;
 
@@ -190,8 +190,8 @@ fn a_verb_on_records_names_the_one_for_tables() {
     }
 }
 
-/// Lines as users of other tools type them: words, exit code, a part of the cause and one of the
-/// hint. The row that succeeds follows a hint.
+/// Lines as users of other tools type them: words, exit code, a part of the cause and a part of the
+/// hint. The one row with exit code 0 follows a hint of another row.
 const WRONG_WORDS: &str = "\
 shuffle w.txt --head 2 | 2 | '--head' | -n is a number
 sample w.txt --head-count 2 | 2 | count | -n is a number

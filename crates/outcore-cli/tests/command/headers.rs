@@ -1,7 +1,7 @@
 //! Header lines and comments of lines: they stay in front, once, and are never records.
 //!
-//! Contract: the expected output is the header, followed by what the GNU tools make of the lines
-//! after it. Without GNU sort, the tests skip these comparisons visibly.
+//! Contract: the expected output is the header, followed by the output of the GNU tools for the
+//! lines after the header. Without GNU sort, the tests skip these comparisons visibly.
 
 use crate::support::*;
 

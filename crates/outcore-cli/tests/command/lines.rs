@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::*;
 
-/// What GNU sort does with these arguments here: its output, or none if it fails.
+/// The output of GNU sort with these arguments in this directory; `None` if it fails.
 fn of_gnu_sort(place: &TestDir, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     place.write("gnu-in", input);
     let output = Command::new("sort")
@@ -321,7 +321,7 @@ fn a_shuffle_takes_the_place_of_its_input_only_where_that_is_asked_for() {
             let rejected = shuffle(&[&["-o", name], force].concat());
             rejected.fails(2, &["one of the inputs", name], "another name");
         }
-        // This replaces no other file.
+        // `--replace` permits replacing an input, but no other file.
         shuffle(&["-o", "other", "--replace"]).fails(2, &["exists", "other"], "--force");
         assert_eq!(place.read(name), before);
         shuffle(&["-o", name, "--replace"]).ok();

@@ -1,7 +1,7 @@
 //! `split` by length and through commands, compared with GNU split.
 //!
 //! Contract: parts of a number of bytes, and of whole lines within a number of bytes, are those of
-//! GNU split. A command gets what the files would have.
+//! GNU split. A command gets the bytes that the file would have.
 
 use std::process::Command;
 

@@ -238,15 +238,15 @@ impl Answer {
         }
     }
 
-    /// It must have succeeded.
+    /// Fails unless the command has succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
-    /// It must have failed with this code and one error line that holds all these words, and a
-    /// hint that holds the last of them.
+    /// Fails unless the command has failed with this code, one error line with all of `words`, and
+    /// a hint with `hint`.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, cause: &[&str], hint: &str) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -265,7 +265,7 @@ impl Answer {
         self
     }
 
-    /// It must have ended with this code and no error line.
+    /// Fails unless the command has ended with this code and no error line.
     #[track_caller]
     pub(crate) fn fails_quietly(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");

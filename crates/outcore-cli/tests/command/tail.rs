@@ -17,7 +17,7 @@ fn the_ends_of_lines_are_those_of_gnu_head_and_tail() {
     let place = TestDir::in_memory();
     let mut numbers = Numbers(5);
     let mut text = Vec::new();
-    // More bytes than one read from the end covers.
+    // The file is longer than one read from its end.
     for line in 0..3000 {
         text.extend_from_slice(format!("line {line}").as_bytes());
         if numbers.next().is_multiple_of(3) {

@@ -108,7 +108,7 @@ pub(crate) struct GenArgs {
     pub record_io: RecordingArgs,
 }
 
-/// What is generated.
+/// The data to generate.
 #[derive(Debug, Clone)]
 pub(crate) enum Generated {
     /// Records of a type.
@@ -134,7 +134,7 @@ pub(crate) enum GenFormat {
 }
 
 impl GenFormat {
-    /// This format among those of tables; `None` for text.
+    /// The format of tables that corresponds to this one; `None` for text.
     #[cfg(feature = "tables")]
     fn of_table(self) -> Option<PipeFormat> {
         Some(match self {
@@ -148,7 +148,7 @@ impl GenFormat {
 }
 
 report! {
-    /// What was generated.
+    /// The generated data.
     pub(crate) struct GenSummary {
         [used: JobSummary],
         /// What `records` counts: `record`, `row` or `line`.

@@ -31,7 +31,7 @@ const LINE_ENDINGS: [&str; 2] = ["txt", "log"];
 /// Writes a table of a kind.
 ///
 /// # Errors
-/// Usage; what writing fails with.
+/// Usage; the errors of writing.
 pub(super) fn generate(
     host: &dyn Host,
     args: &GenArgs,

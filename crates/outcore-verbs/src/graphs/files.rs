@@ -73,7 +73,8 @@ pub(super) struct Naming {
 pub(super) struct Opened<'a> {
     pub(super) host: &'a dyn Host,
     stopwatch: Stopwatch,
-    /// Nothing if there is none, or if a program takes arrays.
+    /// The destination of the result; `None` if there is no output, or if a program receives
+    /// arrays.
     pub(super) output: Option<Destination>,
     pub(super) how: WriteOptions<'static>,
     pub(super) resources: Resources,
@@ -270,7 +271,7 @@ fn no_vertex(name: &dyn Display, graph: &Graph) -> Error {
     .hint("in --source and in files of vertices, write vertices as in the file of edges")
 }
 
-/// The vertices that a program gives by number, if it gives any.
+/// The vertices that a program passes by number, if it passes any.
 pub(super) fn vertices_given(host: &dyn Host, graph: &Graph) -> Result<Option<Vec<u32>>> {
     let Some(bytes) = host.arrays().and_then(|arrays| arrays.given("vertices")) else {
         return Ok(None);

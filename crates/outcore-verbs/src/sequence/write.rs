@@ -49,7 +49,7 @@ type StepOf = dyn Fn(&ItemType) -> Result<Step>;
 
 /// The steps before a result is written.
 pub(crate) enum Steps<'a> {
-    /// These steps, the last of which may need all items.
+    /// The given steps, the last of which may need all items.
     Known(Vec<Step>),
     /// One step that depends on the type of the items.
     Of(Box<StepOf>),

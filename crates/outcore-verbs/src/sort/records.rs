@@ -148,7 +148,7 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
     Ok(())
 }
 
-/// Fails for an output that has its name only after the inputs are deleted.
+/// Fails for an output that gets its name only after the inputs are deleted.
 fn check_stays(output: Option<&Path>) -> Result<()> {
     let later = output.filter(|name| is_object(name) || Named::is_mark(name));
     later.map_or(Ok(()), |name| {

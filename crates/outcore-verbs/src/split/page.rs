@@ -85,8 +85,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, requires = "parts", conflicts_with_all = ["part_lines", "part_bytes", "line_bytes", "filter", "train", "by", "splitters"])]
     pub(crate) random: bool,
     /// Random seed of --train and --random
-    // This option has the conflicts of both, because clap does not require an option that conflicts
-    // with a given one.
+    // This option repeats the conflicts of `--train` and of `--random`. Clap does not enforce
+    // `requires` if the required option conflicts with a given one.
     #[arg(
         long,
         value_name = "N",

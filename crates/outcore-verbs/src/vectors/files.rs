@@ -1,7 +1,7 @@
 //! `vector convert`, `vector info` and `vector index`: convert, describe and index files of
 //! vectors.
 //!
-//! Contract: that of the folder; `info` reads only the header.
+//! Contract: as in [`super`]; `info` reads only the header.
 
 use std::path::{Path, PathBuf};
 

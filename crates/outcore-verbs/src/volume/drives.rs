@@ -29,7 +29,7 @@ fn moved(bytes: u64) -> Moved {
     }
 }
 
-/// In words: how many datasets, and how fast.
+/// The number of datasets and the rate, in words.
 fn moved_text(datasets: u64, bytes: u64, seconds: f64) -> String {
     format!(
         "{} of {} moved in {}: {}",

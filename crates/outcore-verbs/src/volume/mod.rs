@@ -142,7 +142,7 @@ fn unequal(moves: &[Manifest]) -> (u64, u64) {
     (moves.len() as u64, bytes)
 }
 
-/// How to make drives equal, if they are not.
+/// The command that makes drives equal, if they are not.
 fn advice(unequal: u64, unequal_bytes: u64) -> Option<String> {
     (unequal > 0).then(|| {
         format!(
@@ -168,7 +168,7 @@ impl Orphans {
         }
     }
 
-    /// In words, if there are any.
+    /// The orphans in words, if there are any.
     fn text(self) -> Option<String> {
         let bytes = units::bytes(self.bytes);
         match self.files {
@@ -181,7 +181,7 @@ impl Orphans {
         }
     }
 
-    /// The same with the way to remove them.
+    /// The text, followed by the command that removes the orphans.
     fn advice(self) -> Option<String> {
         let text = self.text()?;
         Some(format!(

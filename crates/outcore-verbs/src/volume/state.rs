@@ -335,7 +335,8 @@ fn risk_of(volume: &DatasetVolume, found: &Manifest, moves: &[Manifest]) -> Data
     }
 }
 
-/// The same as a line, if the dataset cannot be read, or its redundancy is incomplete.
+/// The risk of a dataset as a line, if the dataset cannot be read, or if its redundancy is
+/// incomplete.
 fn line_of_risk(risk: &DatasetRisk) -> String {
     let (name, drives) = (&risk.name.marked, risk.drives.join(", "));
     match risk.risk.as_str() {
