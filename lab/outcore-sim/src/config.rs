@@ -10,6 +10,7 @@
 
 mod check;
 mod keys;
+mod spaces;
 
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use crate::quantities::{MS, NS, Rate, Size, Time, Transfers, US};
 #[cfg(feature = "cli")]
 pub(crate) use keys::split_setting;
 pub(crate) use keys::toml_error;
+pub use spaces::{FdpConfig, Isolation, NamespacesConfig, ZonesConfig};
 
 /// The simulator whose behaviour the drive reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -517,6 +519,12 @@ pub struct DriveConfig {
     pub flash: FlashConfig,
     /// SLC cache.
     pub slc: SlcConfig,
+    /// Parts of the logical space.
+    pub namespaces: NamespacesConfig,
+    /// Zones of namespaces.
+    pub zones: ZonesConfig,
+    /// Placement by handles.
+    pub fdp: FdpConfig,
     /// Energy.
     pub energy: EnergyConfig,
 }

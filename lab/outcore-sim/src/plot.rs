@@ -202,7 +202,7 @@ fn rates(completions: impl Iterator<Item = Ps>, end: Ps) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::Op;
+    use crate::drive::{Op, Status};
     use crate::quantities::NS;
 
     fn done(at: u64) -> Done {
@@ -210,6 +210,7 @@ mod tests {
             tag: 0,
             queue: (at % 2) as u16,
             op: Op::Read,
+            status: Status::Success,
             lba: 0,
             sectors: 8,
             arrival: 0,

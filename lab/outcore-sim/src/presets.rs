@@ -248,7 +248,9 @@ impl Preset {
                 let is_ours = ["sata_", "command_"]
                     .iter()
                     .any(|p| value.key.starts_with(p));
-                !is_ours && !["throttle", "energy", "slc"].contains(&value.table.as_str())
+                !is_ours
+                    && !["throttle", "energy", "slc", "namespaces", "zones", "fdp"]
+                        .contains(&value.table.as_str())
             };
             let mqsims = all.iter_mut().filter(is_mqsims);
             mqsims.for_each(|value| value.provenance = Provenance::Mqsim);

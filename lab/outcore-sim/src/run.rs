@@ -20,7 +20,7 @@ use outcore_io::{Error, Result};
 
 use crate::config::DriveConfig;
 use crate::drive::need::check_log;
-use crate::drive::{Done, Drive};
+use crate::drive::{Done, Drive, Status};
 use crate::fit::{self, Fit};
 use crate::flows::Flows;
 use crate::report::Summary;
@@ -93,6 +93,35 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
     match &flow.origin {
         Origin::Synthetic(spec) => spec.requests,
         Origin::List(list) => list.items.len() as u64,
+    }
+}
+
+/// Warns about requests that failed or never ended, and about workloads that measure nothing.
+fn warn(drive: &Drive, host: &Flows, lost: u64, warnings: &mut Vec<String>) {
+    if lost > 0 {
+        warnings.push(format!(
+            "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
+        ));
+    }
+    for flow in host.stats() {
+        for ((_, name), count) in Status::ERRORS.iter().zip(flow.failed) {
+            if count > 0 {
+                warnings.push(format!(
+                    "{count} requests of flow `{}` failed: {name}",
+                    flow.name
+                ));
+            }
+        }
+    }
+    if drive.stats().completed == 0 && lost == 0 {
+        warnings.push("no request was made: the workload is empty".to_owned());
+    }
+    if drive.stats().unwritten_reads > drive.stats().page_reads {
+        warnings.push(
+            "most reads were of data that were never written, so they needed no flash: precondition = \
+             true fills the drive first"
+                .to_owned(),
+        );
     }
 }
 
@@ -170,21 +199,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     })?;
     let mut warnings = options.warnings.clone();
     warnings.extend(fitted);
-    if lost > 0 {
-        warnings.push(format!(
-            "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
-        ));
-    }
-    if drive.stats().completed == 0 && lost == 0 {
-        warnings.push("no request was made: the workload is empty".to_owned());
-    }
-    if drive.stats().unwritten_reads > drive.stats().page_reads {
-        warnings.push(
-            "most reads were of data that were never written, so they needed no flash: precondition = \
-             true fills the drive first"
-                .to_owned(),
-        );
-    }
+    warn(&drive, &host, lost, &mut warnings);
     let mut summary =
         measured.unwrap_or_else(|| Summary::new(&config.name, measured_from, host.stats(), &drive));
     summary.lost_requests = lost;

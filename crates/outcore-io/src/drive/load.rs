@@ -187,9 +187,11 @@ impl Runner {
             place: at % places.len(),
             submitted_ns: 0,
         });
+        let mut queue = device.queue(count)?;
+        queue.keep(&pool);
         Ok(Runner {
             device: Arc::clone(device),
-            queue: device.queue(count)?,
+            queue,
             slots: slots.collect(),
             idle,
             issued: vec![0; places.len()],

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::config::DriveConfig;
 use crate::drive::need::{self, AtOnce};
-use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, TIME_MAX, too_long};
+use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, Status, TIME_MAX, too_long};
 use crate::fit::{Fit, Scale, name_of};
 use crate::quantities::{Ps, SECOND};
 use crate::report::FlowStats;
@@ -592,6 +592,7 @@ impl Array {
             tag: open.tag,
             queue: 0,
             op: open.op,
+            status: Status::Success,
             lba: open.offset_bytes / 512,
             sectors: (open.bytes / 512).min(u64::from(u32::MAX)) as u32,
             arrival: open.arrival,
@@ -685,6 +686,7 @@ pub(crate) struct ArrayRequest {
 
 /// One drive, filled for a replay.
 fn member(config: &DriveConfig, fill: f64) -> Result<Drive> {
+    config.check_is_whole(OPERATION)?;
     let queue = QueueConfig {
         caching: Caching::Write,
         occupancy: fill,

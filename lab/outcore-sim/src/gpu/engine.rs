@@ -155,6 +155,7 @@ struct Gpu<'a> {
 /// the run is stuck.
 pub fn run(setup: &Setup) -> Result<GpuReport> {
     validate(setup)?;
+    setup.drive.check_is_whole("simulate GPU")?;
     let queue = QueueConfig {
         caching: setup.caching,
         occupancy: 1.0,
