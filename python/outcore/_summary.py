@@ -46,7 +46,7 @@ class JobReport(Report):
 
 
 def report_of(kind: type[_Report], values: dict[str, Any], headline: str = "") -> _Report:
-    """The report from the engine's values, and from its line for people."""
+    """The report with the engine's values, and with `headline`, the line that people see."""
     hints = kind._hints
     report = kind(**{name: _value(hints[name], value) for name, value in values.items()})
     if headline:

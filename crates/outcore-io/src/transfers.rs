@@ -234,7 +234,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.turn(false)
     }
 
-    /// Like [`Transfers::start`], but waits for a moment unless an arrival is ready to be taken.
+    /// Like [`Transfers::start`], but first waits a short time for an arrival, unless one is ready.
     ///
     /// # Errors
     /// The errors of [`Transfers::start`].
@@ -472,7 +472,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
     }
 }
 
-/// Waits for a moment for write-behinds through `port`, if nothing else is in flight.
+/// Waits a short time for write-behinds through `port`, if nothing else is in flight.
 ///
 /// # Errors
 /// A write that failed; the queue itself failed.
@@ -680,7 +680,7 @@ mod tests {
         let file = volume.open("/d1/in".as_ref(), Access::Read).unwrap();
         assert_eq!(file.drive_index, 1);
         let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 2 * LANE_DEPTH).unwrap();
-        // More than the port has slots.
+        // More reads than the port has slots.
         for number in 0..2 * LANE_DEPTH {
             reads.read(&file, 0, pool.take().unwrap(), number);
         }

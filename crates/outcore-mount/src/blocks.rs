@@ -111,7 +111,7 @@ struct State {
 }
 
 impl State {
-    /// Records that a block has been merged.
+    /// Notes that a block has been merged.
     fn note_merged(&mut self, number: u64) {
         let (word, bit) = ((number / 64) as usize, number % 64);
         if self.merged_once.len() <= word {

@@ -24,7 +24,7 @@ use super::{Direction, Graph};
 use crate::format::Part;
 use crate::format::list::LIST_BLOCK_BYTES;
 
-/// The bytes of a sequential read that take as long as one byte of a scattered read.
+/// The bytes that a sequential read transfers in the time of one byte of a scattered read.
 const SCATTERED_COST: u64 = 3;
 
 /// A set of vertices with one bit each.

@@ -222,7 +222,7 @@ impl DatasetWriter {
         self.writes.start()
     }
 
-    /// Like [`DatasetWriter::start`], but waits for a moment until a write completes.
+    /// Like [`DatasetWriter::start`], but first waits a short time for a write to complete.
     ///
     /// # Errors
     /// The errors of [`DatasetWriter::start`].

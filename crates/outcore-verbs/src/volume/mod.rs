@@ -1,10 +1,10 @@
 //! `volume`: directories on many drives as one place for datasets.
 //!
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
-//! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
-//! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
-//! makes and checks the volume, `replace.rs` rebuilds a drive, `drives.rs` adds and removes drives,
-//! `list.rs` lists and removes datasets, and `transfer.rs` moves them.
+//! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is
+//! passed to [`Host::item`], and is a part of the report. `page.rs` has the options and the
+//! reports, `state.rs` makes and checks the volume, `replace.rs` rebuilds a drive, `drives.rs` adds
+//! and removes drives, `list.rs` lists and removes datasets, and `transfer.rs` moves them.
 
 mod drives;
 mod list;

@@ -347,7 +347,7 @@ impl Scatter {
         None
     }
 
-    /// Makes a line for each bucket; nothing has been written yet.
+    /// Makes a line for each bucket, before anything is written.
     fn make_lines(&mut self) {
         self.lines = vec![Line([0; LINE_BYTES]); self.bufs.len()];
         for bucket in 0..self.bufs.len() {

@@ -16,8 +16,8 @@
 //!
 //! In the first phase memory holds input blocks in flight, one segment buffer per thread and
 //! bucket, and segments that are being written. In the second phase it holds areas in which buckets
-//! are loaded, and the working memory for them. The rest keeps whole buckets in memory
-//! (*resident*), which never go to scratch.
+//! are loaded, and the working memory for them. The memory that remains holds some buckets whole.
+//! These *resident* buckets never go to scratch.
 
 mod search;
 

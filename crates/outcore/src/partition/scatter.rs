@@ -355,7 +355,7 @@ impl<'a> ScatterWorker<'a> {
         std::mem::replace(&mut self.run_counts, counts)
     }
 
-    /// Records in every bucket's buffer which items the current run has added.
+    /// Notes, for the buffer of each bucket, which items the current run has added.
     pub(crate) fn note_all(&mut self) {
         for bucket in 0..self.what.bucket_count {
             self.note(bucket, self.buffers.filled_bytes(bucket));

@@ -619,7 +619,7 @@ impl<'a> Reader<'a> {
         self.settle()
     }
 
-    /// Like `start`, but waits for a moment if no piece is ready.
+    /// Like `start`, but waits a short time if no piece is ready.
     pub(crate) fn wait(&mut self) -> Result<()> {
         if !self.ready.is_empty() {
             return self.start();

@@ -179,7 +179,7 @@ pub(crate) fn route_records(
         && ranges.words.len() + 1 != parts
     {
         let cause = format!("{} splitters for {parts} files", ranges.words.len());
-        return Err(Error::usage(ROUTE, cause).hint("give one file more than splitters"));
+        return Err(Error::usage(ROUTE, cause).hint("give one more file than there are splitters"));
     }
     let options = CheckOptions {
         unordered: true,

@@ -572,8 +572,8 @@ pub(super) fn read_range(
     Ok(all)
 }
 
-/// Reads this many bytes from a 4 KiB boundary of each of several files, and passes them to `take`
-/// in order.
+/// Reads `ranges`, and passes the bytes of each to `take` in order. A range is a file, an offset (a
+/// multiple of 4 KiB) and a length in bytes.
 fn read_ranges(
     job: &Job,
     volume: &Volume,

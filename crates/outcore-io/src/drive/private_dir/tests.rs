@@ -185,8 +185,8 @@ fn a_link_in_the_place_of_a_private_directory_leads_nobody_to_other_files() {
     fs::write(&inside, b"ours").unwrap();
     fs::rename(dir.path(), parent.join("hidden")).unwrap();
     symlink(&victim, dir.path()).unwrap();
-    // Names below the path resolve to the directory that was made; without its handle, they do not
-    // exist.
+    // Paths below `dir.path()` still lead into the directory that was made, through its handle.
+    // Without the handle, they lead nowhere.
     assert!(places.at(&inside).unwrap().stat().is_ok());
     assert_eq!(Places::default().at(&inside).unwrap_err(), Errno::NOTDIR);
     dir.write_file("keep", b"x").unwrap();

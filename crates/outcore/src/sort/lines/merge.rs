@@ -294,7 +294,8 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         .filled("merge", "lines and keys", memory_bytes)
 }
 
-/// Size of lines for which `memory_bytes` has room: each may have a key of the same length.
+/// The most bytes of lines for which `memory_bytes` has room. Each line may need a key as long as
+/// itself.
 pub(super) fn lines_bytes_max(memory_bytes: u64, order: &dyn SortKey) -> usize {
     let copies = if order.is_item() { 1 } else { 2 };
     (memory_bytes / copies) as usize
