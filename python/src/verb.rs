@@ -294,7 +294,9 @@ impl Host for Face<'_> {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        self.run.load(request)
+        let resources = self.run.load(request)?;
+        self.files.set(&resources);
+        Ok(resources)
     }
 
     fn with_datasets(&self, resources: Resources) -> Result<Resources> {

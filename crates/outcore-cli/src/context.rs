@@ -139,7 +139,9 @@ impl Host for Context {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        until(&self.interrupt, request)
+        let resources = until(&self.interrupt, request)?;
+        self.files.set(&resources);
+        Ok(resources)
     }
 
     fn with_datasets(&self, resources: Resources) -> Result<Resources> {

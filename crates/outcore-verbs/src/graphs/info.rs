@@ -243,11 +243,12 @@ impl Verb for GraphExport {
                 .path(&args.output)
                 .hint("let the name end in .npz"));
         }
+        let resources = load(host, &args.resources)?;
         let output = host.output(&args.output, args.force)?;
         refuse_inside(&output, &args.graph)?;
         check_new(&output, args.force)?;
         let files = files_of(host, &args.graph)?;
-        let resources = host.with_datasets(load(host, &args.resources)?)?;
+        let resources = host.with_datasets(resources)?;
         begin(
             host,
             &resources,
