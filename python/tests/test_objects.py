@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -320,7 +320,7 @@ def test_a_plan_uploads_nothing(bucket: Bucket, here: Path) -> None:
     assert bucket.keys() == [] and os.listdir() == ["in.bin"]
 
 
-SILENT = {
+SILENT: dict[str, tuple[int, Callable[[str, str], bool]]] = {
     "a single request": (MIB, lambda method, path: method == "PUT" and path.endswith("out.bin")),
     "the first request": (20 * MIB, lambda method, path: method == "POST" and "?uploads" in path),
     "a part": (20 * MIB, lambda method, path: "partNumber=2" in path),

@@ -290,13 +290,11 @@ def test_json_lines_with_keys_of_all_kinds_are_sorted_as_on_one_machine(
     for number, path in enumerate(paths):
         rows = (kinds[(line + number) % 5].format(line % 40) for line in range(1500))
         path.write_text("".join(f"{row}\n" for row in rows))
-    for place, given in {
-        "plain": {"by": [".k"]}, "stable": {"by": [".k"], "stable": True},
-        "descending": {"by": [".k"], "descending": True}, "unique": {"by": [".k"], "unique": True},
-    }.items():
-        done = cluster_verbs.sort(paths, place, parts=3, **given, **options)
-        outcore.sort(paths, "one.jsonl", force=True, **given)
-        assert joined(done) == Path("one.jsonl").read_bytes(), place
+    for name in ("force", "stable", "descending", "unique"):
+        given: dict[str, Any] = {name: True}
+        done = cluster_verbs.sort(paths, name, by=[".k"], parts=3, **given, **options)
+        outcore.sort(paths, "one.jsonl", by=[".k"], **{"force": True, **given})
+        assert joined(done) == Path("one.jsonl").read_bytes(), name
     with paths[1].open("a") as file:
         file.write('{"n": 1}\n')
     with pytest.raises(outcore.CorruptError, match="no field .k"):

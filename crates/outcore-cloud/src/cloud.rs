@@ -431,9 +431,8 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
     })
 }
 
-/// The client of S3. As in the vendor's tools, the certificates in the file `AWS_CA_BUNDLE` take the
-/// place of the system's. These are in the files of `SSL_CERT_FILE` and `SSL_CERT_DIR`, if set, for
-/// all stores.
+/// The client of S3. As in the vendor's tools, the certificates in the file of `AWS_CA_BUNDLE` take
+/// the place of the system's. For all stores, `SSL_CERT_FILE` and `SSL_CERT_DIR` name the system's.
 fn s3_client(address: &Address, variables: &Variables) -> Result<ClientOptions> {
     let options = ClientOptions::new();
     let Some(name) = variables.get(CA_BUNDLE) else {
