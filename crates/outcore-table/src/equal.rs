@@ -3,11 +3,14 @@
 //! Contract: dictionaries are compared by their values, not by their keys; 0.0 equals -0.0, and all
 //! NaNs are equal. Pure.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::{DataType, Field, FieldRef};
+
+use crate::notation::notation;
 
 /// The digits that a decimal of 16 bytes holds.
 const DIGITS_MAX: u8 = 38;
@@ -21,20 +24,32 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
 }
 
 /// The type in which values are compared whatever their layout: as [`plain_type`], and also without
-/// run-end encoding, and with one width for decimals of equal digits.
+/// run-end encoding, and with at least 16 bytes for decimals. Wider decimals stay, since a value may
+/// exceed its type.
 pub(crate) fn value_type(data_type: &DataType) -> DataType {
     with_parts(data_type, &|part| match part {
         DataType::Dictionary(_, values) => Some((**values).clone()),
         DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
-        DataType::Decimal32(digits, scale)
-        | DataType::Decimal64(digits, scale)
-        | DataType::Decimal256(digits, scale)
-            if *digits <= DIGITS_MAX =>
-        {
+        DataType::Decimal32(digits, scale) | DataType::Decimal64(digits, scale) => {
             Some(DataType::Decimal128(*digits, *scale))
         }
         _ => None,
     })
+}
+
+/// The notation of a type of [`value_type`]. Types with one text have equal bytes for equal values.
+pub(crate) fn value_notation(data_type: &DataType) -> String {
+    let is_wide = Cell::new(false);
+    with_parts(data_type, &|part| {
+        let is_here = matches!(part, DataType::Decimal256(digits, _) if *digits <= DIGITS_MAX);
+        is_wide.set(is_wide.get() || is_here);
+        None
+    });
+    let text = notation(data_type);
+    match is_wide.get() {
+        true => format!("{text} of 32 bytes"),
+        false => text,
+    }
 }
 
 /// The type with others in place of its parts, wherever `other` has one.

@@ -22,10 +22,9 @@ use outcore_io::{Error, Result, threads};
 
 use super::room::{Room, RowCosts, Sorts, arrays_times, as_key};
 use super::rows_in::parts_of_lens;
-use crate::equal::value_type;
+use crate::equal::{value_notation, value_type};
 use crate::fault;
 use crate::input::{InputOptions, PieceQueue, TableInput};
-use crate::notation::notation;
 use crate::rows::{KeyColumn, RowCodec, RowSums};
 use crate::schema::{column_index, retyped};
 
@@ -86,8 +85,8 @@ pub fn verify(
         let cause = format!(
             "column `{}` is {} in one table and {} in the other",
             one.name(),
-            notation(one.data_type()),
-            notation(other.data_type())
+            value_notation(one.data_type()),
+            value_notation(other.data_type())
         );
         return Err(Error::usage(VERIFY, cause)
             .hint("convert one of them with outcore map, or leave the column out with --columns"));
@@ -125,7 +124,7 @@ pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
 
 /// Whether equal values of the two columns have equal hashes: their types differ at most in layout.
 fn is_alike(one: &Field, other: &Field) -> bool {
-    notation(one.data_type()) == notation(other.data_type())
+    value_notation(one.data_type()) == value_notation(other.data_type())
 }
 
 /// The properties of the rows of one piece, or of several consecutive ones.

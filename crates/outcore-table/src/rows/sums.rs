@@ -1,9 +1,9 @@
 //! Hashes of rows by their values, for checksums that do not depend on the order of rows.
 //!
 //! Contract: [`RowSums`] hashes rows of one schema of plain types, as [`value_type`] makes them.
-//! The hash of a row begins with the XXH3-64 of the names and types of all columns, as [`notation`]
-//! writes types, with a zero byte after each name and type. So tables with equal bytes in other
-//! types have other hashes. Each column, in the order of the schema, replaces the hash with the
+//! The hash of a row begins with the XXH3-64 of the names and types of all columns, as
+//! [`value_notation`] writes types, with a zero byte after each name and type. So tables with equal
+//! bytes in other types have other hashes. Each column, in the order of the schema, replaces the hash with the
 //! XXH3-64 of the value, with the hash so far as the seed. For a null, it is the XXH3-64 of no
 //! bytes, with the inverted hash so far as the seed. A value of fixed size has Arrow's bytes, a
 //! truth value is one byte, and a text or a binary value has its bytes. So texts of all types are
@@ -13,6 +13,7 @@
 //! Bounds: 8 bytes per row of a batch; for nested columns, rows of about [`NESTED_BYTES`].
 //!
 //! [`value_type`]: crate::equal::value_type
+//! [`value_notation`]: crate::equal::value_notation
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ use outcore_io::Result;
 use twox_hash::XxHash3_64;
 
 use super::RowCodec;
+use crate::equal::value_notation;
 use crate::fault;
-use crate::notation::notation;
 
 const HASH: &str = "hash rows";
 /// About this many bytes of nested values are encoded at once.
@@ -79,7 +80,7 @@ impl RowSums {
 fn text_of(schema: &Schema) -> String {
     let fields = schema.fields().iter();
     let texts = fields.map(|field| {
-        let of_type = notation(field.data_type());
+        let of_type = value_notation(field.data_type());
         format!("{}\0{of_type}\0", field.name())
     });
     texts.collect()

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, Decimal64Array, Decimal128Array, DictionaryArray, Int64Array, LargeListArray,
-    LargeStringArray, ListArray, RecordBatch, RunArray, UInt32Array,
+    ArrayRef, Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray, Int64Array,
+    LargeListArray, LargeStringArray, ListArray, RecordBatch, RunArray, UInt32Array,
 };
+use arrow_buffer::{NullBuffer, i256};
 use arrow_ipc::writer::FileWriter;
 use arrow_select::take::take_record_batch;
 use outcore_table::input::InputOptions;
@@ -162,6 +163,12 @@ fn columns_are_compared_by_value_whatever_their_layout() {
         Arc::new(narrow.with_precision_and_scale(10, 2).unwrap()),
         Arc::new(wide.with_precision_and_scale(10, 2).unwrap()),
     );
+    // A null may hide a value that no narrower decimal holds.
+    let large = Decimal256Array::from(vec![Some(i256::MAX), Some(i256::ONE)]);
+    let hidden = NullBuffer::from(vec![false, true]);
+    let large = Decimal256Array::new(large.values().clone(), Some(hidden));
+    let large: ArrayRef = Arc::new(large.with_precision_and_scale(10, 2).unwrap());
+    check_same(Arc::clone(&large), large);
 }
 
 #[test]
