@@ -24,8 +24,8 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
 }
 
 /// The type in which values are compared whatever their layout: as [`plain_type`], and also without
-/// run-end encoding, and with at least 16 bytes for decimals. Wider decimals stay, since a value may
-/// exceed its type.
+/// run-end encoding, and with at least 16 bytes for decimals. Wider decimals stay, since a value
+/// may exceed its type.
 pub(crate) fn value_type(data_type: &DataType) -> DataType {
     with_parts(data_type, &|part| match part {
         DataType::Dictionary(_, values) => Some((**values).clone()),
