@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outcore::job::{Control, Job, ScratchDrive};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_io::config::Environment;
 use outcore_io::stop::Stop;
@@ -174,7 +174,7 @@ fn finish<T>(
     let result = result.unwrap_or_else(|| Err(Error::interrupted()));
     // A write that was abandoned because of the signal may have an error of its own.
     let result = match (result, stopped_by.is_some()) {
-        (Err(_), true) => Err(Error::interrupted()),
+        (Err(error), true) if error.kind() != Kind::Interrupted => Err(Error::interrupted()),
         (result, _) => result,
     };
     match (result, stopped_by) {

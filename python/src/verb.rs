@@ -269,7 +269,9 @@ impl Host for Face<'_> {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        self.run.load(request)
+        let resources = self.run.load(request)?;
+        self.files.set(&resources);
+        Ok(resources)
     }
 
     fn record(

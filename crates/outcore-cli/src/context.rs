@@ -114,7 +114,9 @@ impl Host for Context {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        until(&self.interrupt, request)
+        let resources = until(&self.interrupt, request)?;
+        self.files.set(&resources);
+        Ok(resources)
     }
 
     fn record(

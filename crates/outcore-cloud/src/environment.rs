@@ -82,7 +82,7 @@ impl Variables {
     pub(crate) fn check_endpoint(&self, operation: &str, address: &Address) -> Result<()> {
         let endpoints = self.0.iter().filter(|variable| {
             let name = &variable.name;
-            name.contains("ENDPOINT")
+            (name.contains("ENDPOINT") || name.contains("BASE_URL"))
                 && !name.contains("METADATA")
                 && !name.contains("MSI")
                 && !name.contains("IDENTITY")

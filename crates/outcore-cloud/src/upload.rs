@@ -27,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
-use object_store::{ObjectMeta, ObjectStoreExt as _, PutPayload};
+use object_store::{ObjectMeta, ObjectStoreExt as _, PutPayload, PutResult};
 use outcore_io::drive::objects::{Unfinished, UploadWatch};
 use outcore_io::drive::owner::Owner;
 use outcore_io::drive::{Access, Device, FileId, IoBuf, Op, Queue, Request};
@@ -139,9 +139,7 @@ impl Upload<'_> {
                 let sent_bytes = bytes.len() as u64;
                 (self.watch.check)()?;
                 let put = self.store.objects.put(&self.location, bytes.into());
-                self.cloud
-                    .wait_for_end(put)?
-                    .map_err(|error| self.explain(&error))?;
+                self.make(put)?;
                 (self.watch.advance)(sent_bytes);
                 Ok(())
             }
@@ -150,6 +148,16 @@ impl Upload<'_> {
 
     fn explain(&self, error: &object_store::Error) -> Error {
         explain(WRITE, self.address, error)
+    }
+
+    /// Waits for the request that makes the object.
+    fn make(&self, request: impl Future<Output = object_store::Result<PutResult>>) -> Result<()> {
+        let done = self.cloud.wait_for_end(request);
+        let done = done.map_err(|error| match error.kind() {
+            Kind::Interrupted => error.hint("look for the object in the store: it may be there"),
+            _ => error,
+        });
+        done?.map(|_| ()).map_err(|error| self.explain(&error))
     }
 
     /// Sends all parts and completes the object, or aborts.
@@ -163,23 +171,29 @@ impl Upload<'_> {
             .and_then(|()| self.send_each(parts, &id, &marker));
         let done = sent.and_then(|list| {
             (self.watch.check)()?;
-            let done = parts.complete_multipart(&self.location, &id, list);
-            let done = self.cloud.wait_for_end(done)?;
-            done.map(|_| ()).map_err(|error| self.explain(&error))
+            self.make(parts.complete_multipart(&self.location, &id, list))
         });
-        if done.is_err() {
-            // If the upload cannot be aborted, the marker stays, so that it can be found later.
-            let aborted = self
-                .cloud
-                .wait_for_end(parts.abort_multipart(&self.location, &id))?;
-            if aborted.is_err() {
-                return done;
+        if let Err(error) = done {
+            let abort = parts.abort_multipart(&self.location, &id);
+            let aborted = self.cloud.wait_for_end(abort);
+            if matches!(aborted, Ok(Ok(()))) {
+                let _ = marker.remove();
+                return Err(error);
             }
+            return Err(self.left_over(error));
         }
         // Not an error: a marker without an upload does no harm, and a store may forbid its
         // removal.
         let _ = marker.remove();
-        done
+        Ok(())
+    }
+
+    /// The error of an upload that could not be aborted: its marker stays.
+    fn left_over(&self, error: Error) -> Error {
+        let place = &self.address.place;
+        let clean =
+            format!("remove what is left of the upload with `outcore scratch clean {place}`");
+        error.hint_left(&clean)
     }
 
     fn send_each(
@@ -369,20 +383,15 @@ fn age_of(facts: &ObjectMeta) -> Duration {
 /// # Errors
 /// I/O.
 pub(crate) fn unfinished(cloud: &Cloud, address: &Address) -> Result<Vec<Unfinished>> {
-    let store = cloud.store(address)?;
     let mut found = Vec::new();
     for facts in cloud.list(address, &address.key)? {
         let key = facts.location.to_string();
         let Some(of) = key.strip_suffix(MARKER_SUFFIX) else {
             continue;
         };
-        let age = age_of(&facts);
-        let marker = Object {
-            address: address.with_key(&key),
-            location: facts.location.clone(),
-            store: Arc::clone(&store),
-            facts,
-        };
+        // Azure's list has ETags without the quotes that its other answers have.
+        let marker = cloud.find(&address.with_key(&key).path())?;
+        let age = age_of(&marker.facts);
         if let Some(told) = told(cloud, &marker)? {
             found.push(Unfinished {
                 object: address.with_key(of).path(),

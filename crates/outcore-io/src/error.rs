@@ -66,6 +66,8 @@ impl Kind {
     }
 }
 
+/// The hint of [`Error::interrupted`].
+const NOTHING_LEFT: &str = "nothing was left behind";
 /// Prefix of the cause of an error about a panic.
 const PANICKED: &str = "outcore or a library of it panicked";
 
@@ -138,7 +140,7 @@ impl Error {
 
     /// The job was stopped by a signal or by the caller.
     pub fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
+        Self::new(Kind::Interrupted, "job", "interrupted").hint(NOTHING_LEFT)
     }
 
     /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], all others [`Kind::Io`]. The
@@ -186,6 +188,13 @@ impl Error {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
+    }
+
+    /// Adds a text about what is left to the hint. It replaces that of [`Error::interrupted`].
+    pub fn hint_left(self, left: &str) -> Self {
+        let step = self.next_step().filter(|step| *step != NOTHING_LEFT);
+        let hint = step.map_or_else(|| left.to_owned(), |step| format!("{step}; {left}"));
+        self.hint(hint)
     }
 
     /// The class of the failure.

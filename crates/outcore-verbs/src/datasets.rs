@@ -10,7 +10,8 @@
 //! a copy as it stops a command.
 //!
 //! Objects are also read in place. A result for an object is a file until the command has
-//! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]).
+//! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]). A command
+//! loads its settings ([`Files::set`]) before it names its outputs.
 //!
 //! [`find`]: outcore_front::inputs::find
 
@@ -115,6 +116,8 @@ pub struct Files<H> {
     staging: Arc<Mutex<Option<Staging>>>,
     /// Nothing before the first result for an object.
     objects: Arc<Mutex<Option<ObjectStaging>>>,
+    /// The settings of the command, once they are known.
+    settings: Arc<Mutex<Option<Resources>>>,
     /// The device of the host, once it is needed.
     device: Arc<OnceLock<Arc<dyn Device>>>,
 }
@@ -128,6 +131,7 @@ impl<H: DatasetHost> Files<H> {
             host,
             staging: Arc::default(),
             objects: Arc::default(),
+            settings: Arc::default(),
             device: Arc::default(),
         }
     }
@@ -138,6 +142,17 @@ impl<H: DatasetHost> Files<H> {
 
     fn objects(&self) -> MutexGuard<'_, Option<ObjectStaging>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, results for objects are staged with these settings of the command.
+    pub fn set(&self, resources: &Resources) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(resources.clone());
+    }
+
+    /// The settings of the command, or those without its options.
+    fn settings(&self) -> Result<Resources> {
+        let known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone().map_or_else(|| self.host.resources(), Ok)
     }
 
     /// One device for all names, so that connections to stores are made once.
@@ -157,7 +172,7 @@ impl<H: DatasetHost> Files<H> {
         let mut objects = self.objects();
         let begun = match objects.take() {
             Some(begun) => begun,
-            None => ObjectStaging::begin(&self.host.resources()?)?,
+            None => ObjectStaging::begin(&self.settings()?)?,
         };
         let file = objects.insert(begun).output(name, replace)?;
         self.host.call(&file, name);

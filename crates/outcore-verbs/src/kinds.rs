@@ -134,7 +134,7 @@ static RULES: [Rule; 60] = [
         ROWS.and(RECORDS),
         "lines, CSV, JSON lines and records",
     )
-    .instead("`outcore verify` finds the checksum of a table"),
+    .instead("`outcore verify` finds the checksum of a table; --csv and --jsonl sort rows of text"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(

@@ -85,6 +85,53 @@ fn lines_have_the_checksum_of_verify() {
 }
 
 #[test]
+fn a_record_of_csv_counts_as_one_line_without_the_header() {
+    let place = TestDir::in_memory();
+    place.write("in.csv", b"k,v\n2,b\n1,a\n2,b\n");
+    place.write("rows.txt", b"2,b\n1,a\n2,b\n");
+    let words = [
+        "sort",
+        "in.csv",
+        "--csv",
+        "--by",
+        "k",
+        "-o",
+        "o.csv",
+        "--checksum",
+        "--json",
+    ];
+    let sorted = place.run(&words).ok();
+    let rows = place.run(&["verify", "rows.txt", "--lines", "--json"]);
+    assert_eq!(checksum_of(&sorted), checksum_of(&rows));
+}
+
+#[test]
+fn parts_that_were_summed_are_told_with_their_sums() {
+    let place = TestDir::in_memory();
+    place.write("in", &random_u64(1000, 3));
+    let words = [
+        "split", "in", "--type", "u64", "-n", "3", "--random", "-o", "p{part}",
+    ];
+    assert_eq!(place.run(&words).ok().stderr, "");
+    let told = place
+        .run(&[&words[..], &["-v", "--force"]].concat())
+        .ok()
+        .stderr;
+    let parts = place.names().into_iter().filter(|name| name != "in");
+    let parts: Vec<String> = parts.collect();
+    assert_eq!(parts.len(), 3);
+    for part in &parts {
+        let found = place.run(&["verify", part, "--type", "u64", "--json"]);
+        let records = found.event("summary")["records"].as_u64().unwrap();
+        let line = format!(
+            "  {part}: {records} records, checksum {}\n",
+            checksum_of(&found)
+        );
+        assert!(told.contains(&line), "{told}");
+    }
+}
+
+#[test]
 fn what_has_no_checksum_is_refused() {
     let place = TestDir::in_memory();
     place.write("in", b"b\na\n");

@@ -244,6 +244,9 @@ fn convert_files(
     let source = SourceEdges {
         edges: &edges,
         vertices,
+        ids_end: edges
+            .first_negative()
+            .map_or(vertices, |end| end.min(vertices)),
         options,
     };
     let (manifest, summary, graph_bytes) = match conversion.shape.is_narrow() {
@@ -338,6 +341,7 @@ fn read_all(
     };
     edges.inputs.clone_from(&found.inputs);
     edges.shape = found.shape;
+    edges.is_signed = false;
     edges.vertices = Some(found.vertices);
     edges.largest = found.vertices.checked_sub(1);
     Ok((edges, Some(found)))
@@ -349,17 +353,19 @@ fn check_signs(job: &Job, edges: &EdgeFiles) -> Result<()> {
         return Ok(());
     }
     let largest = largest_id(job, &edges.inputs, edges.shape)?.unwrap_or_default();
-    let limit = if edges.shape.is_wide() {
-        1 << 63
-    } else {
-        1 << 31
-    };
-    match largest < limit {
-        true => Ok(()),
-        false => Err(Error::usage(CONVERT, "an id is negative")
-            .path(&edges.inputs[0].path)
-            .hint("ids are whole numbers from 0 on")),
+    check_sign(edges, largest)
+}
+
+/// Fails if `largest`, the largest id as a number without a sign, is negative in the files.
+fn check_sign(edges: &EdgeFiles, largest: u64) -> Result<()> {
+    match edges.is_negative(largest) {
+        false => Ok(()),
+        true => Err(negative().path(&edges.inputs[0].path)),
     }
+}
+
+fn negative() -> Error {
+    Error::usage(CONVERT, "an id is negative").hint("ids are whole numbers from 0 on")
 }
 
 /// Fails for ids that do not match `relabel`.
@@ -410,6 +416,7 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
         (None, Some(_)) => None,
         (None, None) => largest_id(job, &edges.inputs, edges.shape)?,
     };
+    check_sign(edges, largest.unwrap_or_default())?;
     vertices_of(largest, told)
 }
 
@@ -511,6 +518,8 @@ struct Conversion<'a> {
 struct SourceEdges<'a> {
     edges: &'a EdgeFiles,
     vertices: u64,
+    /// All ids are below.
+    ids_end: u64,
     options: &'a ConvertOptions,
 }
 
@@ -545,7 +554,7 @@ impl SourceEdges<'_> {
     #[inline(always)]
     fn check(&self, shape: KeyShape, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        if largest >= self.vertices || !shape.accepts(edge.weight) {
+        if largest >= self.ids_end || !shape.accepts(edge.weight) {
             self.refuse(edge, position);
         }
     }
@@ -553,7 +562,8 @@ impl SourceEdges<'_> {
     #[cold]
     fn refuse(&self, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        let error = match largest >= self.vertices {
+        let error = match largest >= self.ids_end {
+            true if self.edges.is_negative(largest) => negative(),
             true => beyond(largest, self.vertices),
             false => not_finite(edge, self.edges.shape.weights()),
         };

@@ -142,6 +142,22 @@ pub(crate) struct EdgeFiles {
     pub(crate) _scratch: Option<PrivateDir>,
 }
 
+impl EdgeFiles {
+    /// The first number that is a negative id in the files; `None` if no id can be negative.
+    pub(crate) fn first_negative(&self) -> Option<u64> {
+        let first = match self.shape.is_wide() {
+            true => 1 << 63,
+            false => 1 << 31,
+        };
+        self.is_signed.then_some(first)
+    }
+
+    /// Whether `id`, which is read without a sign, is negative in the files.
+    pub(crate) fn is_negative(&self, id: u64) -> bool {
+        self.first_negative().is_some_and(|first| id >= first)
+    }
+}
+
 /// Reads the edges in `files`; parsed files go to a private directory in `scratch`.
 ///
 /// # Errors

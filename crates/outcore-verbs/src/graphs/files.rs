@@ -94,6 +94,7 @@ impl<'a> Opened<'a> {
         args: &RunArgs,
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
+        let resources = load(host, &args.resources)?.measuring(args.plan.explain);
         let graph = inputs[0];
         let how = WriteOptions {
             replace: args.force,
@@ -121,7 +122,6 @@ impl<'a> Opened<'a> {
             force: args.force,
             ..Kept::default()
         };
-        let resources = load(host, &args.resources)?.measuring(args.plan.explain);
         let resources = host.start(resources, args.record_io.path(), kept)?;
         begin(host, &resources, "graph", inputs, output);
         let (job, graph) = open(host, &resources, graph_files)?;

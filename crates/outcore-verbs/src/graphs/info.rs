@@ -243,11 +243,12 @@ impl Verb for GraphExport {
                 .path(&args.output)
                 .hint("let the name end in .npz"));
         }
+        let resources = load(host, &args.resources)?;
         let output = host.names().output(&args.output, args.force)?;
         refuse_inside(&output, &args.graph)?;
         check_new(&output, args.force)?;
         let files = files_of(host, &args.graph)?;
-        let resources = host.names().add_to(load(host, &args.resources)?)?;
+        let resources = host.names().add_to(resources)?;
         begin(
             host,
             &resources,

@@ -364,8 +364,8 @@ pub(crate) struct VerifyOutputArgs {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ChecksumArgs {
     /// Report the checksum of the items as `verify` computes it for records, and `verify --lines`
-    /// for lines, from the same pass: the output is not read again. A header does not count. For
-    /// lines and records of up to 1 MiB
+    /// for lines, from the same pass: the output is not read again. A record of CSV counts as one
+    /// line, and a header does not count. For lines and records of up to 1 MiB
     #[arg(long, help_heading = "Files", conflicts_with_all = ["resume", "verify_output"])]
     pub(crate) checksum: bool,
 }

@@ -167,7 +167,8 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
     }
     let sealed = sources.iter().find(|source| source.is_sealed());
     if let Some(source) = sealed.filter(|_| args.delete_input) {
-        let cause = "--delete-input cannot be used with a dataset or an object, which is sealed";
+        let cause =
+            "--delete-input cannot be used with a dataset, which is sealed, or with an object";
         let hint =
             "leave --delete-input out, and write another dataset (-o @OTHER) or another object";
         return Err(Error::usage("read arguments", cause)

@@ -79,6 +79,13 @@ impl Verb for Split {
     }
 
     fn say(args: &SplitArgs, report: &SplitSummary, words: &mut Words) {
+        for (path, (count, checksum)) in parts_of(report) {
+            let items = units::counted(*count, &report.wrote.unit);
+            words.detail(&format!(
+                "  {}: {items}, checksum {checksum}",
+                path.0.display()
+            ));
+        }
         if report.wrote.unit != "row" {
             words.phases(&report.wrote.phases, args.explain);
             return;
@@ -101,6 +108,12 @@ impl Verb for Split {
     fn headline(report: &SplitSummary) -> String {
         headline(&report.wrote, &said(report))
     }
+}
+
+/// The parts with their totals; nothing if they were not summed.
+fn parts_of(report: &SplitSummary) -> impl Iterator<Item = (&Place, (&u64, &String))> {
+    let totals = report.counts.iter().zip(&report.checksums);
+    report.parts.iter().zip(totals)
 }
 
 /// The verb in the report.
