@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
         }: &Files<'_>,
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
-        let may_exist = may_exist(*is_resumed, written.first().copied())?;
+        let may_exist = may_exist(*is_resumed, written.first().copied(), &[])?;
         let outputs = settled(host, args.force || may_exist, read, written)?;
         if !is_resumed {
             tell_kept(host, outputs.first().map(|output| output.path.as_path()));

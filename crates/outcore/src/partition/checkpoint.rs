@@ -34,8 +34,8 @@ use super::restored::{
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer, WrittenPiece};
 use outcore_io::Result;
-use outcore_io::drive::Device;
 use outcore_io::drive::private_dir::Resumable;
+use outcore_io::drive::{Device, PrivateDir};
 use outcore_io::journal::{Journal, Progress};
 use outcore_io::memory::Budget;
 use outcore_io::output::StagedOutput;
@@ -205,6 +205,8 @@ impl<'a> Checkpoints<'a> {
         scratch.vouch();
         let data_bytes = settled.size.data_bytes;
         let moved = || Mutex::new(Moved::default());
+        let mut dirs = scratch.dirs().chain(staged.dirs());
+        let is_marked = continued.is_some() && !dirs.any(PrivateDir::has_damaged_mark);
         let parts = continued
             .as_ref()
             .map(|continued| continued.restored.parts_written().parts);
@@ -214,7 +216,7 @@ impl<'a> Checkpoints<'a> {
             staged,
             journal: Mutex::new(journal),
             mark,
-            is_marked: AtomicBool::new(continued.is_some()),
+            is_marked: AtomicBool::new(is_marked),
             meeting: Meeting::default(),
             pace: Pace::new(data_bytes, volume.device().as_ref()),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
