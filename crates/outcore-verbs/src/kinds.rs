@@ -104,7 +104,7 @@ const SAYS_WHAT: [&str; 7] = [
 ];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 60] = [
+static RULES: [Rule; 61] = [
     // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
@@ -115,6 +115,13 @@ static RULES: [Rule; 60] = [
         .instead("a view has a type of its own, and lines have none"),
     rule(&["format", "record_bytes"], RECORDS, "records"),
     rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
+    rule(
+        &["resume"],
+        ROWS.and(RECORDS),
+        "lines, CSV, JSON lines and records",
+    )
+    .of(&["view build"])
+    .instead("a killed build of a view of a table begins anew"),
     rule(
         &["resume"],
         ROWS.and(RECORDS).and(TABLES),

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::SortedView;
+use super::kept::{EndStep, Place, StepEnd, take_step};
 use super::level::{Generation, GrowingLevel, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
@@ -128,6 +129,7 @@ fn build_from(
         options,
         old: old.as_ref(),
         appends: false,
+        end_step: None,
     };
     let built = request.run(job, what, None)?;
     if let Some(old) = &old {
@@ -137,7 +139,7 @@ fn build_from(
 }
 
 /// The orders for opening a view that was just built: its own.
-fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
+pub(super) fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
     let what = what.clone();
     move |name: &str| match what.item_order() {
         Some((its, order)) if its == name => Ok(Arc::clone(order)),
@@ -235,6 +237,7 @@ fn append_from(
         },
         old: Some(&old),
         appends: true,
+        end_step: None,
     };
     let what = shape.what.clone();
     let built = request.run(job, &what, Some(shape))?;
@@ -242,7 +245,7 @@ fn append_from(
 }
 
 /// Opens the new view, with the runs that are still in memory.
-fn finish(
+pub(super) fn finish(
     job: &Job,
     dir: &Path,
     built: Built,
@@ -276,7 +279,7 @@ fn finish(
 
 /// The data to sort into runs.
 #[derive(Clone, Copy)]
-enum From<'a> {
+pub(super) enum From<'a> {
     Files(&'a [Input]),
     Rows(&'a dyn RowSource),
 }
@@ -289,14 +292,16 @@ struct OpenFiles<'a> {
 }
 
 /// The view to build.
-struct Request<'a> {
-    from: From<'a>,
-    dir: &'a Path,
-    options: BuildOptions,
+pub(super) struct Request<'a> {
+    pub(super) from: From<'a>,
+    pub(super) dir: &'a Path,
+    pub(super) options: BuildOptions,
     /// The existing view.
-    old: Option<&'a Manifest>,
+    pub(super) old: Option<&'a Manifest>,
     /// Whether its runs stay.
-    appends: bool,
+    pub(super) appends: bool,
+    /// Takes one step of the job only, and receives its end.
+    pub(super) end_step: Option<EndStep<'a>>,
 }
 
 /// Runs after the first sort.
@@ -305,17 +310,52 @@ struct FirstRuns {
     /// Runs that are still in memory.
     kept: Vec<(u32, Buf)>,
     plan: ViewPlan,
+    /// The place of the run after these, if this is a step of the job.
+    next: Option<Place>,
 }
 
 /// A published view.
-struct Built {
+pub(super) struct Built {
     kept: Vec<(u32, Buf)>,
     started: Instant,
     summary: BuildSummary,
 }
 
+impl Built {
+    /// This step and a later one together.
+    pub(super) fn and(mut self, later: Built) -> Built {
+        let (sum, more) = (&mut self.summary, later.summary);
+        sum.records += more.records;
+        sum.bytes += more.bytes;
+        sum.read_bytes += more.read_bytes;
+        sum.written_bytes += more.written_bytes;
+        sum.runs += more.runs;
+        sum.plan.runs += more.plan.runs;
+        for phase in more.phases {
+            match sum.phases.iter_mut().find(|sum| sum.name == phase.name) {
+                Some(sum) => {
+                    sum.seconds += phase.seconds;
+                    sum.read_bytes += phase.read_bytes;
+                    sum.written_bytes += phase.written_bytes;
+                }
+                None => sum.phases.push(phase),
+            }
+        }
+        for drive in more.drives {
+            match sum.drives.iter_mut().find(|sum| sum.name == drive.name) {
+                Some(sum) => {
+                    sum.read_bytes += drive.read_bytes;
+                    sum.written_bytes += drive.written_bytes;
+                }
+                None => sum.drives.push(drive),
+            }
+        }
+        self
+    }
+}
+
 impl Request<'_> {
-    fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
+    pub(super) fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
         let mut phases = Phases::start();
         check_front(what)?;
         let drives = match job.options.drives.is_empty() {
@@ -336,6 +376,7 @@ impl Request<'_> {
             mut level,
             kept,
             plan,
+            next,
         } = first;
         let data_bytes = plan.size.data_bytes;
         phases.end("sort runs", &volume);
@@ -362,6 +403,13 @@ impl Request<'_> {
         job.control.begin_phase("publish", 0);
         let runs = level.runs.len() as u64;
         let (records, bytes) = level.totals();
+        if let Some(end_step) = self.end_step {
+            end_step(StepEnd {
+                view: format!("{:016x}", level.shape.id),
+                runs_count: u64::from(self.first_number()) + runs,
+                next,
+            })?;
+        }
         self.publish(job, level)?;
         phases.end("publish", &volume);
         let (read_bytes, written_bytes) = volume.traffic_bytes();
@@ -382,6 +430,41 @@ impl Request<'_> {
             kept,
             started,
             summary,
+        })
+    }
+
+    /// The result of a job that is done already: its plan, and no work.
+    pub(super) fn planned(&self, job: &Job, what: &ViewType) -> Result<Built> {
+        let From::Files(inputs) = self.from else {
+            return Err(
+                Error::usage("plan view", "rows are not planned without work")
+                    .hint("a bug: please report it"),
+            );
+        };
+        let phases = Phases::start();
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        let places = Places {
+            volume: &volume,
+            drives: &[ScratchDrive::new(self.dir)],
+            dir: self.dir,
+        };
+        let parts = open_inputs(&volume, inputs, what.unit_bytes(), Access::Read)?;
+        let plan = plan_view(self.size(job, &places, &parts, what)?)?;
+        Ok(Built {
+            kept: Vec::new(),
+            started: phases.started,
+            summary: BuildSummary {
+                records: 0,
+                bytes: 0,
+                seconds: 0.0,
+                read_bytes: 0,
+                written_bytes: 0,
+                runs: 0,
+                resident_bytes: 0,
+                phases: Vec::new(),
+                drives: Vec::new(),
+                plan: ViewPlan { runs: 0, ..plan },
+            },
         })
     }
 
@@ -408,7 +491,7 @@ impl Request<'_> {
             parts: &parts,
         };
         let cut = self.cut(job, files, what, size.clone(), shape.as_ref());
-        let (mut plan, shape, cuts) = match (cut, size.lines) {
+        let (mut plan, shape, mut cuts) = match (cut, size.lines) {
             // Again, with room for the longest line.
             (Err(error), Some(lines)) if error.kind() == Kind::Memory => {
                 let longest_bytes = longest_line(job, files, what)?;
@@ -426,7 +509,18 @@ impl Request<'_> {
             (cut, _) => cut?,
         };
         plan.set_runs(cuts.len() as u64)?;
-        job.control.show_plan(&plan);
+        let next = match self.end_step {
+            Some(_) => {
+                plan.set_runs(u64::from(self.first_number()) + cuts.len() as u64)?;
+                let next = take_step(&mut cuts, &plan)?;
+                plan.runs = cuts.len() as u64;
+                next
+            }
+            None => None,
+        };
+        if self.end_step.is_none() || !self.appends {
+            job.control.show_plan(&plan);
+        }
         let is_last = plan.merges.is_empty();
         let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
         let mut level = Level::stage(
@@ -441,7 +535,12 @@ impl Request<'_> {
         let keeps = size.keeps_runs && is_last;
         let kept = sort_runs(job, volume, &parts, &cuts, &plan, &mut level, keeps)?;
         check_unchanged(volume, &parts, false)?;
-        Ok(FirstRuns { level, kept, plan })
+        Ok(FirstRuns {
+            level,
+            kept,
+            plan,
+            next,
+        })
     }
 
     /// The plan for files of a size, and the runs that they are divided into.
@@ -510,8 +609,12 @@ impl Request<'_> {
             (false, true) => plan.merges = vec![1],
             _ => {}
         }
-        let kept = Vec::new();
-        Ok(FirstRuns { level, kept, plan })
+        Ok(FirstRuns {
+            level,
+            kept: Vec::new(),
+            plan,
+            next: None,
+        })
     }
 
     /// The shape of a new view.

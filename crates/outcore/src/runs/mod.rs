@@ -24,6 +24,7 @@ mod copy;
 mod device;
 mod fetch;
 mod index;
+mod kept;
 mod level;
 mod lookup;
 mod manifest;
@@ -50,6 +51,7 @@ use std::sync::Arc;
 
 pub use build::{BuildSummary, append, append_rows, append_with, build, build_rows};
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
+pub use kept::build_kept;
 pub use output::WriteSummary;
 pub use plan::{ViewPlan, has_plan_of_rows, plan_view};
 pub use size::{LineLengths, ViewSize, size_of_lines};
