@@ -130,12 +130,10 @@ static RULES: [Rule; 61] = [
     .instead("a killed job on FASTQ begins anew"),
     rule(
         &["verify_output"],
-        ROWS.and(RECORDS),
-        "lines, CSV, JSON lines and records",
+        ROWS.and(RECORDS).and(TABLES),
+        "lines, CSV, JSON lines, records and tables",
     )
-    .instead(
-        "`outcore verify OUT --against IN` compares tables; --csv and --jsonl sort rows of text",
-    ),
+    .instead("a job on FASTQ does not read its output back"),
     rule(
         &["checksum"],
         ROWS.and(RECORDS),

@@ -56,6 +56,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.record_io,
         is_explained: args.explain,
     };
@@ -170,6 +171,7 @@ fn partition(
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.record_io,
         is_explained: args.explain,
     };
