@@ -229,8 +229,9 @@ impl KeptPasses {
     }
 
     /// Gives the output's name to a result that is a directory and durable. No file may have that
-    /// name. If the dead run has done so, nothing is left to do. Returns the directory with all that
-    /// the job has kept; dropping it removes it. Until then, the next run finds the job finished.
+    /// name. If the dead run has done so, nothing is left to do. Returns the directory with all
+    /// that the job has kept; dropping it removes it. Until then, the next run finds the job
+    /// finished.
     ///
     /// # Errors
     /// A file that appeared at the output's name; the system's error.

@@ -13,8 +13,8 @@ use std::path::PathBuf;
 
 use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use outcore::Job;
+use outcore_io::drive::PrivateDir;
 use outcore_io::drive::link::file_behind;
-use outcore_io::drive::{PrivateDir, paths};
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Kind, Result, units};
 
@@ -22,7 +22,7 @@ use super::tally::{Tally, plain_schema};
 use super::verify::{Codecs, TableCheck, check, is_alike};
 use crate::input::{InputOptions, TableInput};
 use crate::notation::notation;
-use crate::output::{OutputOptions, TableFormat};
+use crate::output::{OutputOptions, TableFormat, refuse_existing};
 
 /// The operation that errors name.
 const VERIFY_OUTPUT: &str = "verify output";
@@ -65,12 +65,8 @@ impl Unchecked {
             return Err(refused(cause).path(output));
         }
         check_types(input.schema(), writes.format)?;
+        refuse_existing(outputs, writes.is_replacing)?;
         let to = file_behind("create output", output)?;
-        if paths::link_facts(&to).is_ok() && !writes.is_replacing {
-            return Err(Error::usage("write table", "the file exists")
-                .path(output)
-                .hint("name another file, or replace this one with --force"));
-        }
         let parent = parent_of(&to);
         job.device.sweep_private_dirs(parent)?;
         let dir = job.device.make_private_dir(parent)?;

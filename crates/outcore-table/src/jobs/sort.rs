@@ -208,7 +208,7 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Sorts the rows into `outputs`, for a job that may keep a `journal`, or reads its output back.
+    /// Sorts the rows into `outputs`, for a job that may keep a `journal` or read its output back.
     pub(super) fn run(
         &self,
         job: &Job,
@@ -217,16 +217,16 @@ impl Rows<'_> {
         journal: Option<RowJournal>,
     ) -> Result<TableSummary> {
         let Some(unchecked) = Unchecked::begin(job, self.input, outputs, writes)? else {
-            return self.run_to(job, (outputs, writes), journal, None);
+            return self.run_to(job, outputs, writes, journal, None);
         };
         if self.first.is_some() {
             let cause = "the first rows of a sort are not compared with the input";
             return Err(read_back::refused(cause));
         }
-        let to = (&unchecked.outputs[..], &unchecked.writes);
+        let (outputs, writes) = (&unchecked.outputs, &unchecked.writes);
         let mut plain = job.clone();
         plain.options.verify_output = false;
-        let done = self.run_to(&plain, to, None, Some(&unchecked.tally))?;
+        let done = self.run_to(&plain, outputs, writes, None, Some(&unchecked.tally))?;
         let checked_bytes = unchecked.publish(&plain)?;
         Ok(TableSummary {
             read_bytes: done.read_bytes + checked_bytes,
@@ -238,7 +238,8 @@ impl Rows<'_> {
     fn run_to(
         &self,
         job: &Job,
-        (outputs, writes): (&[PathBuf], &OutputOptions),
+        outputs: &[PathBuf],
+        writes: &OutputOptions,
         journal: Option<RowJournal>,
         tally: Option<&Tally>,
     ) -> Result<TableSummary> {

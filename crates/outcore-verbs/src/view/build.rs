@@ -3,7 +3,7 @@
 //! Contract: a view appears whole or not at all. Readers that have an older view open continue to
 //! see it.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use outcore::job::Job;
 use outcore::passes::{JobOption, KeptPasses, PassRequest};
@@ -12,7 +12,7 @@ use outcore::runs::{
     plan_view,
 };
 use outcore::{Error, Result};
-use outcore_front::inputs;
+use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
 use outcore_front::resources::{Resources, check_dir};
 use outcore_front::spool::Spool;
@@ -185,15 +185,9 @@ fn build_of_records(
         text: &text,
         beside: &output,
     };
-    if args.resume {
-        let recognition = what
-            .is_text()
-            .then(|| args.order.separator())
-            .transpose()?
-            .map(|separator| args.lines.recognition(separator));
-        refuse_copies(&sources, recognition, PlainFor::Resume)?;
-    } else {
-        tell_kept(host, output.files().first().map(PathBuf::as_path));
+    check_resume(args, what, &sources)?;
+    if !args.resume {
+        tell_kept(host, Some(&place));
     }
     let found = ViewSources::of(host, args, &asked, &resources, sources)?;
     if args.cat {
@@ -201,15 +195,7 @@ fn build_of_records(
     }
     let drives = resources.named_drives(found.data_bytes)?;
     let mut job = host.adopt(resources.planned_job(drives));
-    let options = BuildOptions {
-        order: ViewOrder {
-            descending: args.descending,
-            stable: args.stable,
-        },
-        replace: args.force,
-        keeps_runs: args.cat,
-        run_bytes: args.run_bytes,
-    };
+    let options = options_of(args);
     let plan = match args.dry_run || args.explain {
         true => Some(plan_view(found.size(&job, options)?)?),
         false => None,
@@ -270,6 +256,32 @@ fn build_of_records(
         text,
         ..done.report_with(host, stopwatch, &resources, Some(&written))?
     })
+}
+
+/// How the view is built.
+fn options_of(args: &ViewBuildArgs) -> BuildOptions {
+    BuildOptions {
+        order: ViewOrder {
+            descending: args.descending,
+            stable: args.stable,
+        },
+        replace: args.force,
+        keeps_runs: args.cat,
+        run_bytes: args.run_bytes,
+    }
+}
+
+/// Fails for inputs that a run that continues cannot read again, if the build can be continued.
+fn check_resume(args: &ViewBuildArgs, what: What, sources: &[Source]) -> Result<()> {
+    if !args.resume {
+        return Ok(());
+    }
+    let recognition = what
+        .is_text()
+        .then(|| args.order.separator())
+        .transpose()?
+        .map(|separator| args.lines.recognition(separator));
+    refuse_copies(sources, recognition, PlainFor::Resume)
 }
 
 /// The inputs of a view of lines or records, and the view to build of them.

@@ -17,10 +17,9 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::SortedView;
-use super::kept::{EndStep, Place, StepEnd, take_step};
+use super::built::{BuildSummary, Built};
 use super::level::{Generation, GrowingLevel, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
@@ -31,8 +30,9 @@ use super::shape::Shape;
 use super::size::{LineLengths, ViewSize};
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
+use super::step::{EndStep, Place, StepEnd, take_step};
 use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, RowType, ViewType, own_orders};
-use crate::ends::{DriveTraffic, Input, Phase, Phases, input_places};
+use crate::ends::{Input, Phases, input_places};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::{Job, JobSize, OutputPlaces, ScratchDrive};
 use crate::key::sort_key::SharedKey;
@@ -45,31 +45,6 @@ use outcore_io::drive::Access;
 use outcore_io::memory::Buf;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
-
-/// The result of building a view.
-#[derive(Debug, Clone)]
-pub struct BuildSummary {
-    /// Records sorted.
-    pub records: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Wall time.
-    pub seconds: f64,
-    /// Bytes read from all drives.
-    pub read_bytes: u64,
-    /// Bytes written to all drives.
-    pub written_bytes: u64,
-    /// Number of runs that readers merge.
-    pub runs: u64,
-    /// Bytes of runs that are still in memory.
-    pub resident_bytes: u64,
-    /// The phases in order.
-    pub phases: Vec<Phase>,
-    /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
-    pub plan: ViewPlan,
-}
 
 /// Builds a view of `inputs`, in the given order, in the existing directory `dir`, and opens it.
 /// The type of the inputs is a [`ViewType`], or a reference to the format of records. Runs are
@@ -314,46 +289,6 @@ struct FirstRuns {
     next: Option<Place>,
 }
 
-/// A published view.
-pub(super) struct Built {
-    kept: Vec<(u32, Buf)>,
-    started: Instant,
-    summary: BuildSummary,
-}
-
-impl Built {
-    /// This step and a later one together.
-    pub(super) fn and(mut self, later: Built) -> Built {
-        let (sum, more) = (&mut self.summary, later.summary);
-        sum.records += more.records;
-        sum.bytes += more.bytes;
-        sum.read_bytes += more.read_bytes;
-        sum.written_bytes += more.written_bytes;
-        sum.runs += more.runs;
-        sum.plan.runs += more.plan.runs;
-        for phase in more.phases {
-            match sum.phases.iter_mut().find(|sum| sum.name == phase.name) {
-                Some(sum) => {
-                    sum.seconds += phase.seconds;
-                    sum.read_bytes += phase.read_bytes;
-                    sum.written_bytes += phase.written_bytes;
-                }
-                None => sum.phases.push(phase),
-            }
-        }
-        for drive in more.drives {
-            match sum.drives.iter_mut().find(|sum| sum.name == drive.name) {
-                Some(sum) => {
-                    sum.read_bytes += drive.read_bytes;
-                    sum.written_bytes += drive.written_bytes;
-                }
-                None => sum.drives.push(drive),
-            }
-        }
-        self
-    }
-}
-
 impl Request<'_> {
     pub(super) fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
         let mut phases = Phases::start();
@@ -450,22 +385,7 @@ impl Request<'_> {
         };
         let parts = open_inputs(&volume, inputs, what.unit_bytes(), Access::Read)?;
         let plan = plan_view(self.size(job, &places, &parts, what)?)?;
-        Ok(Built {
-            kept: Vec::new(),
-            started: phases.started,
-            summary: BuildSummary {
-                records: 0,
-                bytes: 0,
-                seconds: 0.0,
-                read_bytes: 0,
-                written_bytes: 0,
-                runs: 0,
-                resident_bytes: 0,
-                phases: Vec::new(),
-                drives: Vec::new(),
-                plan: ViewPlan { runs: 0, ..plan },
-            },
-        })
+        Ok(Built::nothing(phases.started, plan))
     }
 
     /// The first runs of files, with those that are still in memory.

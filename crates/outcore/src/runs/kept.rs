@@ -20,10 +20,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::SortedView;
-use super::build::{BuildSummary, Built, From, Request, finish, orders_of};
+use super::build::{From, Request, finish, orders_of};
+use super::built::{BuildSummary, Built};
 use super::manifest::{self, Manifest, NAME};
-use super::plan::ViewPlan;
-use super::planned::PlannedRun;
+use super::step::{EndStep, Place, StepEnd};
 use super::types::{BuildOptions, ViewType};
 use crate::ends::{Input, open_inputs};
 use crate::job::Job;
@@ -35,11 +35,6 @@ use outcore_io::journal::Progress;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Result};
 
-/// Steps in which the rest of the input is sorted, about, if a step then has enough runs.
-const STEPS: usize = 16;
-/// The least number of runs of a step, as a multiple of the areas in memory.
-const STEP_AREAS: usize = 4;
-
 /// The end of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Step {
@@ -49,70 +44,6 @@ struct Step {
     runs_count: u64,
     /// Where the next run begins.
     next: Place,
-}
-
-/// A place in the input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
-    /// The number of the file; that of files at the end.
-    pub(super) file: usize,
-    /// The byte in the file.
-    pub(super) at_bytes: u64,
-}
-
-/// What a step will have done once its runs are published.
-#[derive(Debug, Clone)]
-pub(super) struct StepEnd {
-    pub(super) view: String,
-    pub(super) runs_count: u64,
-    /// The place of the next run in the files of this step; `None` at the end.
-    pub(super) next: Option<Place>,
-}
-
-/// Receives the end of a step before its runs are published.
-pub(super) type EndStep<'a> = &'a dyn Fn(StepEnd) -> Result<()>;
-
-/// Leaves the runs of one step in `cuts`; returns the place of the run after them.
-///
-/// # Errors
-/// Usage: so many runs need a merge before they are read.
-pub(super) fn take_step(cuts: &mut Vec<PlannedRun>, plan: &ViewPlan) -> Result<Option<Place>> {
-    if !plan.merges.is_empty() {
-        let cause = "a view whose runs are merged before it is read cannot be resumed";
-        return Err(Error::usage("resume", cause)
-            .hint("allow more memory or longer runs, or build it without a journal"));
-    }
-    let runs_max = (STEP_AREAS * plan.areas).max(cuts.len().div_ceil(STEPS));
-    let next = cuts.get(runs_max).and_then(|cut| cut.pieces.first());
-    let next = next.map(|piece| Place {
-        file: piece.part,
-        at_bytes: piece.at_bytes,
-    });
-    cuts.truncate(runs_max);
-    Ok(next)
-}
-
-impl Place {
-    /// The beginning of `inputs`.
-    fn first(inputs: &[Input]) -> Self {
-        Place {
-            file: 0,
-            at_bytes: inputs.first().map_or(0, |input| input.header_bytes),
-        }
-    }
-
-    /// The data of `inputs` from here on.
-    fn rest_of(self, inputs: &[Input]) -> Vec<Input> {
-        let mut rest = inputs.get(self.file..).unwrap_or_default().to_vec();
-        if let Some(input) = rest.first_mut() {
-            let done_bytes = self.at_bytes.saturating_sub(input.header_bytes);
-            input.header_bytes += done_bytes;
-            input.data_bytes = input
-                .data_bytes
-                .map(|bytes| bytes.saturating_sub(done_bytes));
-        }
-        rest
-    }
 }
 
 /// Builds a view of `inputs` as [`super::build`] does, in the directory that `kept` has for it, or

@@ -20,6 +20,7 @@
 //! a second block.
 
 mod build;
+mod built;
 mod copy;
 mod device;
 mod fetch;
@@ -40,6 +41,7 @@ mod size;
 mod sort_lines;
 mod sort_run;
 mod sorting;
+mod step;
 mod types;
 mod values;
 mod verify;
@@ -49,7 +51,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use build::{BuildSummary, append, append_rows, append_with, build, build_rows};
+pub use build::{append, append_rows, append_with, build, build_rows};
+pub use built::BuildSummary;
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
 pub use kept::build_kept;
 pub use output::WriteSummary;

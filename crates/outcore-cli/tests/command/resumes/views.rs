@@ -121,7 +121,7 @@ impl Build {
             }
             nth *= 2;
         }
-        let nth = kept_at.expect("no kill leaves a part of the view");
+        let nth = kept_at.unwrap();
         assert!(self.run_with(&format!("kill@{nth}:sync")).code.is_none());
         assert!(self.is_kept());
     }

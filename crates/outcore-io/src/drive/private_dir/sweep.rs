@@ -37,7 +37,7 @@ pub enum State {
     Kept(PathBuf),
     /// Its owner is gone, and its job can be resumed.
     Resumable(Resumable),
-    /// Its owner is gone. Its job can be resumed, but its mark is damaged and does not name the job.
+    /// Its owner is gone. Its job can be resumed, but its mark is damaged and does not name it.
     DamagedMark,
     /// It does not look like a directory of ours, for this reason, and is left alone.
     Unknown(String),

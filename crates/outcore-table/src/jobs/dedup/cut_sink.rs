@@ -99,8 +99,7 @@ pub(super) fn check_count(cuts: u64, cuts_max: u64) -> Result<()> {
         return Ok(());
     }
     let cause = format!("more than {cuts_max} stretches must be cut");
-    Err(Error::new(Kind::Memory, DEDUP, cause)
-        .hint("allow more with --memory, or look for longer passages"))
+    Err(Error::new(Kind::Memory, DEDUP, cause).hint("look for longer passages"))
 }
 
 pub(super) fn cut_short() -> Error {

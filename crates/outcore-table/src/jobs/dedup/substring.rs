@@ -241,23 +241,9 @@ impl Search<'_> {
     fn run(&self, job: &Job, free_bytes: u64) -> Result<(Vec<Cut>, TableSummary)> {
         // Lists grow by doubling, and are joined at the end.
         let cuts_max = free_bytes / CUTS_SHARE / (4 * CUT_BYTES);
-        let mut kept = KeptCuts::default();
-        if job.restore_state(&mut kept)? {
-            let cuts = kept.cuts()?;
-            check_count(cuts.len() as u64, cuts_max)?;
+        if let Some(cuts) = kept_cuts(job, cuts_max)? {
             return Ok((cuts, TableSummary::default()));
         }
-        let stored_bytes: u64 = self
-            .texts
-            .pieces()
-            .iter()
-            .map(|piece| piece.stored_bytes)
-            .sum();
-        // If the memory allows, the filter has about eight 2-bit slots per stored byte.
-        let filter_bytes = stored_bytes
-            .saturating_mul(16)
-            .max(FILTER_BYTES_MIN)
-            .min(free_bytes / FILTER_SHARE);
         let mut looked = Looked {
             repeats: Repeats::new(0),
             text_units: 0,
@@ -265,7 +251,7 @@ impl Search<'_> {
         };
         let is_looked = job.restore_state(&mut looked)?;
         if !is_looked {
-            looked.repeats = Repeats::new(filter_bytes);
+            looked.repeats = Repeats::new(self.filter_bytes(free_bytes));
         }
         let _filter = job.budget.reserve(FILTER, looked.repeats.memory_bytes())?;
         // Both sorts run at the same time, and the first one also reads.
@@ -277,9 +263,7 @@ impl Search<'_> {
         let (first, second) = (with(2 * third_bytes), with(third_bytes));
         let shape = read_shape(&first, self.texts.need(), usize::MAX);
         if !is_looked {
-            let seen = self.look(job, shape, &looked.repeats)?;
-            looked.again = seen.again.into_inner();
-            looked.text_units = seen.text_units.into_inner();
+            self.look(job, shape, &mut looked)?;
             job.keep_state(&mut looked)?;
         }
         let Looked {
@@ -345,15 +329,7 @@ impl Search<'_> {
             let sorted = sorted.map_err(|_| gone())?;
             Ok::<_, Error>((found, sorted))
         })?;
-        let (found, sorted) = match (found, sorted) {
-            // The first sort failed because the second one stopped; the second one's error is the
-            // cause.
-            (Err(error), Err(reason)) if error.kind() == Kind::Interrupted => {
-                return Err(with_hint(reason));
-            }
-            (Err(error), _) | (_, Err(error)) => return Err(with_hint(error)),
-            (Ok(found), Ok(sorted)) => (found, sorted),
-        };
+        let (found, sorted) = both(found, sorted)?;
         self.texts.check_unchanged()?;
         let summary = TableSummary::of_sort(found, (0, self.texts.read_bytes()), Vec::new());
         let summary = TableSummary {
@@ -366,6 +342,20 @@ impl Search<'_> {
         let mut kept = KeptCuts::of(job, &cuts);
         job.keep_state(&mut kept)?;
         Ok((cuts, summary))
+    }
+
+    /// The memory of the filter: if possible, about eight 2-bit slots per stored byte.
+    fn filter_bytes(&self, free_bytes: u64) -> u64 {
+        self.stored_bytes()
+            .saturating_mul(16)
+            .max(FILTER_BYTES_MIN)
+            .min(free_bytes / FILTER_SHARE)
+    }
+
+    /// The stored bytes of all texts.
+    fn stored_bytes(&self) -> u64 {
+        let pieces = self.texts.pieces().iter();
+        pieces.map(|piece| piece.stored_bytes).sum()
     }
 
     /// Passes each text, with its row, to `take`, for pieces that no thread has taken yet.
@@ -398,14 +388,10 @@ impl Search<'_> {
     }
 
     /// Reads all texts, and adds their passages to the filter.
-    fn look(&self, job: &Job, shape: ReadShape, repeats: &Repeats) -> Result<Seen> {
-        let stored_bytes = self
-            .texts
-            .pieces()
-            .iter()
-            .map(|piece| piece.stored_bytes)
-            .sum();
-        job.control.begin_phase("look for passages", stored_bytes);
+    fn look(&self, job: &Job, shape: ReadShape, looked: &mut Looked) -> Result<()> {
+        let repeats = &looked.repeats;
+        job.control
+            .begin_phase("look for passages", self.stored_bytes());
         let (seen, queue) = (Seen::default(), PieceQueue::new(shape.readers_count));
         let work = |_thread: usize| {
             let (mut again, mut units) = (0, 0);
@@ -420,8 +406,32 @@ impl Search<'_> {
         };
         let done = threads::together("outcore-table-passages", shape.readers_count, work)?;
         done.into_iter().collect::<Result<Vec<()>>>()?;
-        Ok(seen)
+        looked.again = seen.again.into_inner();
+        looked.text_units = seen.text_units.into_inner();
+        Ok(())
     }
+}
+
+/// The results of the two sorts, or the error that is the cause.
+fn both<T>(found: Result<T>, sorted: Result<T>) -> Result<(T, T)> {
+    match (found, sorted) {
+        // The first sort failed because the second one stopped; the second one's error is the
+        // cause.
+        (Err(error), Err(reason)) if error.kind() == Kind::Interrupted => Err(with_hint(reason)),
+        (Err(error), _) | (_, Err(error)) => Err(with_hint(error)),
+        (Ok(found), Ok(sorted)) => Ok((found, sorted)),
+    }
+}
+
+/// The cuts that a killed run has kept, at most `cuts_max`.
+fn kept_cuts(job: &Job, cuts_max: u64) -> Result<Option<Vec<Cut>>> {
+    let mut kept = KeptCuts::default();
+    if !job.restore_state(&mut kept)? {
+        return Ok(None);
+    }
+    let cuts = kept.cuts()?;
+    check_count(cuts.len() as u64, cuts_max).map_err(with_hint)?;
+    Ok(Some(cuts))
 }
 
 /// Adds a hint to an error of one of the sorts, which only knows its share of the memory.
