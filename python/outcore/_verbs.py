@@ -242,7 +242,8 @@ def sort(
             what it has done for 7 days (OUTCORE_RESUME_DAYS).
         verify_output: Before the output gets its name, read it back from its drive, and compare its number of
             items, checksum and order with those of the input. If they differ, there is no output. For lines
-            and records that go from files to a plain file or shards.
+            and records that go from files to a plain file or shards, and for tables that go to a Parquet or
+            Arrow file.
         checksum: Report the checksum of the items as `verify` computes it for records, and `verify lines=`
             for lines, from the same pass: the output is not read again. A record of CSV counts as one line,
             and a header does not count. For lines and records of up to 1 MiB.

@@ -45,6 +45,7 @@ _OPTIONS: dict[str, Option] = {
     "order": Option("letters", "--order", ""),
     "record": Option("record", "--record", None),
     "record_io": Option("path", "--record-io", None),
+    "resume": Option("flag", "--resume", False),
     "run_size": Option("size", "--run-size", None),
     "schema": Option("schema", "--schema", None),
     "separator": Option("text", "--field-separator", None),
@@ -64,8 +65,9 @@ def sort_view(
     columns: Keys | None = None, union: bool = False, schema: str | Mapping[str, str] | None = None,
     infer: bool = False, null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), run_size: Size | None = None, force: bool = False, explain: bool = False,
-    record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    drives: Paths = (), run_size: Size | None = None, resume: bool = False, force: bool = False,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> LineView: ...
 
 
@@ -78,8 +80,9 @@ def sort_view(
     columns: Keys | None = None, union: bool = False, schema: str | Mapping[str, str] | None = None,
     infer: bool = False, null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), run_size: Size | None = None, force: bool = False, explain: bool = False,
-    record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    drives: Paths = (), run_size: Size | None = None, resume: bool = False, force: bool = False,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> LineView: ...
 
 
@@ -93,7 +96,7 @@ def sort_view(
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    run_size: Size | None = None, force: bool = False, explain: bool = False,
+    run_size: Size | None = None, resume: bool = False, force: bool = False, explain: bool = False,
     record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> LineView: ...
 
@@ -108,7 +111,7 @@ def sort_view(
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    run_size: Size | None = None, force: bool = False, explain: bool = False,
+    run_size: Size | None = None, resume: bool = False, force: bool = False, explain: bool = False,
     record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> TableView: ...
 
@@ -123,7 +126,7 @@ def sort_view(
     schema: str | Mapping[str, str] | None = None, infer: bool = False, null: Keys | None = None,
     on_error: Literal["fail", "skip", "null"] | None = None, memory: Size | None = None,
     threads: SupportsIndex | None = None, io: str | None = None, drives: Paths = (),
-    run_size: Size | None = None, force: bool = False, explain: bool = False,
+    run_size: Size | None = None, resume: bool = False, force: bool = False, explain: bool = False,
     record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> View: ...
 
@@ -136,8 +139,9 @@ def sort_view(
     columns: Keys | None = None, union: bool = False, schema: str | Mapping[str, str] | None = None,
     infer: bool = False, null: Keys | None = None, on_error: Literal["fail", "skip", "null"] | None = None,
     memory: Size | None = None, threads: SupportsIndex | None = None, io: str | None = None,
-    drives: Paths = (), run_size: Size | None = None, force: bool = False, explain: bool = False,
-    record_io: StrPath | None = None, volume: StrPath | None = None, progress: Watcher | bool | None = None,
+    drives: Paths = (), run_size: Size | None = None, resume: bool = False, force: bool = False,
+    explain: bool = False, record_io: StrPath | None = None, volume: StrPath | None = None,
+    progress: Watcher | bool | None = None,
 ) -> View | LineView | TableView:
     """Build a view of files.
 
@@ -161,6 +165,9 @@ def sort_view(
             inferred from a sample.
         run_size: Size of a sorted run. Default: the largest size that fits in memory; for numbers two thirds
             of that, as long as there are at most 64 runs.
+        resume: Keep the finished runs, next to the view. If the job is killed or fails, the same command with
+            resume= continues after them. For lines and records in files, and for runs in the view's
+            directory. outcore keeps the runs for 7 days (OUTCORE_RESUME_DAYS).
         force: Replace an existing view.
         dtype, record, key, order, descending, stable, separator, lines, zero_terminated, csv, jsonl, fastq,
             by, header, columns, union, null, memory, threads, io, drives, explain, record_io, volume,

@@ -64,6 +64,9 @@ pub struct JournalEnd {
     sum: u64,
     /// The progress at the last commit.
     pub progress: Progress,
+    /// Bytes of the file after the last commit. They do not count: a kill has torn them, or they
+    /// are damaged.
+    pub tail_bytes: u64,
 }
 
 /// A journal that is being written.
@@ -313,13 +316,16 @@ fn end_of(file: &File) -> io::Result<Option<JournalEnd>> {
     let first = records.next()?;
     let is_known =
         first.is_some_and(|first| first.kind == OPENING && first.payload == VERSION.to_le_bytes());
+    let len_bytes = file.metadata()?.len();
     let mut end = None;
     while is_known && let Some(record) = records.next()? {
         if record.kind == COMMIT {
+            let at_bytes = records.at_bytes.next_multiple_of(BLOCK_BYTES as u64);
             end = Some(JournalEnd {
-                at_bytes: records.at_bytes.next_multiple_of(BLOCK_BYTES as u64),
+                at_bytes,
                 sum: records.sum,
                 progress: record.value().unwrap_or_default(),
+                tail_bytes: len_bytes.saturating_sub(at_bytes),
             });
         }
     }
@@ -327,7 +333,7 @@ fn end_of(file: &File) -> io::Result<Option<JournalEnd>> {
 }
 
 /// Reads the journal in `dir`, and passes each record that counts to `take`, in order. Returns the
-/// end of the journal; `None` if no record counts.
+/// end of the journal; `None` if no record counts, or there is no journal.
 ///
 /// # Errors
 /// The system's error; the errors of `take`.
@@ -336,6 +342,9 @@ pub fn read(
     mut take: impl FnMut(Record) -> Result<()>,
 ) -> Result<Option<JournalEnd>> {
     let failed = |error: io::Error| Error::io("read journal", &error).path(path_in(dir.path()));
+    if !path_in(dir.path()).exists() {
+        return Ok(None);
+    }
     let file = dir.open_file(JOURNAL)?;
     let Some(end) = end_of(&file).map_err(failed)? else {
         return Ok(None);

@@ -329,14 +329,14 @@ impl Drive {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Whether a write to the drive has failed for lack of space.
+    /// Whether a write to it, or a reservation, has failed for lack of space.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Remembers that the drive has no room left.
-    pub(crate) fn set_full(&self) {
-        self.is_full.store(true, Ordering::Relaxed);
+    /// Remembers whether it has room.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::Relaxed);
     }
 }
 
@@ -516,7 +516,7 @@ fn settle(drive: &Drive, request: Request, result: std::result::Result<usize, i3
         }
     };
     if fault.is_some_and(|f| f.errno == Errno::NOSPC.raw_os_error()) {
-        drive.set_full();
+        drive.set_full(true);
     }
     Transfer {
         token: request.token,

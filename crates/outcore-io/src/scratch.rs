@@ -15,8 +15,8 @@
 //! keep that balance for unequal drives and make writes sequential on each.
 //!
 //! The scratch of a job that can be resumed ([`Scratch::vouch`]) never reuses freed extents: the
-//! journal may vouch for their former contents. [`Scratch::reopen`] continues on the logs of a dead
-//! job.
+//! journal may vouch for their former contents. Only [`Scratch::cut_back`] takes room back, for
+//! which no record exists. [`Scratch::reopen`] continues on the logs of a dead job.
 //!
 //! Memory: one word per freed extent.
 
@@ -29,7 +29,7 @@ use crate::drive::{Access, Device, PrivateDir};
 use crate::error::{Error, Kind, Result};
 use crate::memory::block_ceil;
 use crate::port::{Drive, Port, ScratchDrive, Volume, VolumeFile};
-use crate::threads;
+use crate::{threads, units};
 
 /// The most bands, the most files on all drives, and the bytes of a log that justify a band.
 const BANDS_MAX: u64 = 8;
@@ -143,6 +143,19 @@ struct Logs {
     live_bytes: u64,
     peak_bytes: u64,
     next: usize,
+}
+
+/// The ends of the logs of a scratch at some moment.
+#[derive(Debug)]
+pub struct ScratchEnds {
+    logs: Vec<LogEnd>,
+}
+
+#[derive(Debug)]
+struct LogEnd {
+    end_bytes: u64,
+    /// Whether its drive was full.
+    was_full: bool,
 }
 
 /// Contents of a log that have not been read yet.
@@ -377,16 +390,52 @@ impl Scratch {
         }
     }
 
+    /// The ends of all logs now.
+    pub fn ends(&self) -> ScratchEnds {
+        let end_of = |log: &Log| LogEnd {
+            end_bytes: log.end_bytes,
+            was_full: log.drive.is_full(),
+        };
+        ScratchEnds {
+            logs: self.lock().logs.iter().map(end_of).collect(),
+        }
+    }
+
+    /// Takes back all room that was allocated since `ends`. Nothing may have been freed since then,
+    /// no write may be in flight, and nothing that was written there may be needed.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub fn cut_back(&self, ends: &ScratchEnds) -> Result<()> {
+        let mut state = self.lock();
+        let Logs {
+            logs,
+            drive_bytes,
+            live_bytes,
+            ..
+        } = &mut *state;
+        for (index, (log, end)) in logs.iter_mut().zip(&ends.logs).enumerate() {
+            let given_bytes = log.end_bytes - end.end_bytes;
+            if given_bytes > 0 {
+                self.device.set_len(log.file.id, end.end_bytes)?;
+                log.reserved_bytes = end.end_bytes;
+            }
+            log.end_bytes = end.end_bytes;
+            log.live_bytes -= given_bytes;
+            drive_bytes[index / self.bands] -= given_bytes;
+            *live_bytes -= given_bytes;
+            if !end.was_full {
+                log.drive.set_full(false);
+            }
+        }
+        Ok(())
+    }
+
     /// An extent of `len_bytes` (a multiple of 4 KiB) in a band, on the drive that is next.
     pub fn allocate(&self, len_bytes: u64, band: usize, port: &Port) -> Result<ScratchAddress> {
         let mut state = self.lock();
         if state.live_bytes + len_bytes > self.limit_bytes {
-            return Err(Error::new(
-                Kind::NoSpace,
-                "allocate scratch",
-                format!("the limit of {} bytes is reached", self.limit_bytes),
-            )
-            .hint("raise --scratch-limit or --memory"));
+            return Err(self.limit_reached());
         }
         loop {
             let Some(drive) = self.choose(&state, port, len_bytes, band) else {
@@ -407,6 +456,21 @@ impl Scratch {
         }
     }
 
+    /// The error for a job that needs more than its limit.
+    fn limit_reached(&self) -> Error {
+        let limit = units::bytes(self.limit_bytes);
+        let cause = format!("the limit of {limit} is reached");
+        let raise = "raise --scratch-limit";
+        // A job with a journal keeps its plan, whatever memory the next run has.
+        let hint = match self.is_vouched.load(Ordering::Acquire) {
+            true => {
+                format!("{raise}; more memory does not change the plan of a job that continues")
+            }
+            false => format!("{raise}, or allow more memory"),
+        };
+        Error::new(Kind::NoSpace, "allocate scratch", cause).hint(hint)
+    }
+
     /// Takes an extent from a log, preferably a freed one that is long enough. If there is no room,
     /// returns `None`, and the drive counts as full from then on.
     fn take(&self, log: &mut Log, len_bytes: u64) -> Result<Option<u64>> {
@@ -416,7 +480,7 @@ impl Scratch {
         }
         let end_bytes = log.end_bytes + len_bytes;
         if end_bytes > log.reserved_bytes && !self.reserve(log, end_bytes)? {
-            log.drive.set_full();
+            log.drive.set_full(true);
             return Ok(None);
         }
         log.end_bytes = end_bytes;
@@ -519,20 +583,23 @@ impl Scratch {
             .map(|(logs, (live_bytes, limit_bytes))| {
                 let limit = match *limit_bytes {
                     u64::MAX => String::new(),
-                    limit_bytes => format!(" of {limit_bytes} allowed"),
+                    limit_bytes => format!(" of {} allowed", units::bytes(limit_bytes)),
                 };
-                format!("{} holds {live_bytes} bytes{limit}", logs[0].drive.name)
+                let live = units::bytes(*live_bytes);
+                format!("{} holds {live}{limit}", logs[0].drive.name)
             })
             .collect();
-        Error::new(
-            Kind::NoSpace,
-            "allocate scratch",
-            format!(
-                "{len_bytes} more bytes are needed, but every drive is full or at its limit: {}",
-                drives.join(", ")
-            ),
-        )
-        .hint("free some space or add a --drive")
+        let cause = format!(
+            "{} more are needed, but every drive is full or at its limit: {}",
+            units::bytes(len_bytes),
+            drives.join(", ")
+        );
+        // A job with a journal keeps its drives.
+        let hint = match self.is_vouched.load(Ordering::Acquire) {
+            true => "free some space on them",
+            false => "free some space or add a --drive",
+        };
+        Error::new(Kind::NoSpace, "allocate scratch", cause).hint(hint)
     }
 }
 
@@ -574,9 +641,50 @@ mod tests {
         scratch.allocate(8192, 1, &port).unwrap();
         let refused = scratch.allocate(4096, 1, &port).unwrap_err();
         assert_eq!(refused.kind(), Kind::NoSpace);
-        assert!(refused.to_string().contains("16384 allowed"), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains("of 16.0 KiB allowed"), "{text}");
+        assert!(text.contains("add a --drive"), "{text}");
         scratch.free(first);
         scratch.allocate(4096, 1, &port).unwrap();
+    }
+
+    #[test]
+    fn room_that_is_cut_back_can_be_used_again_by_a_job_with_a_journal() {
+        let dir = tempfile::tempdir().unwrap();
+        let (volume, scratch) = scratch(dir.path(), 2 * BAND_BYTES);
+        let port = volume.port().unwrap();
+        scratch.vouch();
+        let kept = scratch.allocate(4096, 0, &port).unwrap();
+        let ends = scratch.ends();
+        let copies = [0, 1].map(|band| scratch.allocate(4096, band, &port).unwrap());
+        // The journal may vouch for what is freed, so that its room stays taken.
+        scratch.free(copies[0]);
+        scratch.allocate(4096, 1, &port).unwrap();
+        let refused = scratch.allocate(4096, 0, &port).unwrap_err().to_string();
+        assert!(refused.contains("free some space on them"), "{refused}");
+        volume.drives()[0].set_full(true);
+        scratch.cut_back(&ends).unwrap();
+        assert!(!volume.drives()[0].is_full());
+        let again = [0, 1].map(|band| scratch.allocate(4096, band, &port).unwrap());
+        assert_eq!(again, copies);
+        assert_ne!(again[0], kept);
+        scratch.allocate(4096, 1, &port).unwrap();
+        assert!(scratch.allocate(4096, 1, &port).is_err());
+    }
+
+    #[test]
+    fn a_job_with_a_journal_is_told_to_raise_the_limit_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let device: Arc<dyn Device> = Arc::new(OsDevice::new(crate::config::IoMode::Auto));
+        let drives = [ScratchDrive::new(dir.path())];
+        let volume = Volume::new(device, &drives).unwrap();
+        let scratch = Scratch::create(&volume, &drives, 8192, 8192, 1).unwrap();
+        let port = volume.port().unwrap();
+        let refused = || scratch.allocate(12288, 0, &port).unwrap_err().to_string();
+        assert!(refused().contains("the limit of 8.00 KiB is reached"));
+        assert!(refused().contains("raise --scratch-limit, or allow more memory"));
+        scratch.vouch();
+        assert!(refused().contains("raise --scratch-limit; more memory does not change"));
     }
 
     #[test]

@@ -104,8 +104,8 @@ const SAYS_WHAT: [&str; 7] = [
 ];
 
 /// The first rule that names a command and an option counts.
-static RULES: [Rule; 60] = [
-    // Options that turn bytes into records; they apply only to records.
+static RULES: [Rule; 61] = [
+    // Options that make records of bytes, and that only records take.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
         .instead(BY),
@@ -117,18 +117,23 @@ static RULES: [Rule; 60] = [
     rule(&["delete_input"], RECORDS, "records").instead("remove the inputs once the output exists"),
     rule(
         &["resume"],
+        ROWS.and(RECORDS),
+        "lines, CSV, JSON lines and records",
+    )
+    .of(&["view build"])
+    .instead("a killed build of a view of a table begins anew"),
+    rule(
+        &["resume"],
         ROWS.and(RECORDS).and(TABLES),
         "lines, CSV, JSON lines, records and tables",
     )
     .instead("a killed job on FASTQ begins anew"),
     rule(
         &["verify_output"],
-        ROWS.and(RECORDS),
-        "lines, CSV, JSON lines and records",
+        ROWS.and(RECORDS).and(TABLES),
+        "lines, CSV, JSON lines, records and tables",
     )
-    .instead(
-        "`outcore verify OUT --against IN` compares tables; --csv and --jsonl sort rows of text",
-    ),
+    .instead("a job on FASTQ does not read its output back"),
     rule(
         &["checksum"],
         ROWS.and(RECORDS),

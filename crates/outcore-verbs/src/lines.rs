@@ -759,7 +759,11 @@ fn choose_target(
     let is_input = key.is_some() && sources.iter().any(|source| source.key == key);
     let consent = Consent {
         force: matches!(request.overwrite, Overwrite::Anything | Overwrite::Others)
-            || may_exist(request.plain_for == Some(PlainFor::Resume), Some(&name))?,
+            || may_exist(
+                request.plain_for == Some(PlainFor::Resume),
+                Some(&name),
+                sources,
+            )?,
         replace: is_input && matches!(request.overwrite, Overwrite::Anything | Overwrite::Input),
     };
     let streams = host.streams();

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 
 use outcore::{ANOTHER_JOB, Error, GIVE_UP, Kind, Result};
 use outcore_front::content::Recognition;
-use outcore_front::inputs::{self, Source};
+use outcore_front::inputs::{self, FileKey, Source};
 use outcore_front::output::Target;
 use outcore_front::text::output::PlainFor;
 use outcore_io::drive::link::real_path;
 use outcore_io::drive::objects::is_object;
+use outcore_io::drive::paths::{self, Metadata};
 use outcore_io::drive::private_dir::is_in_private_dir;
 use outcore_io::output::parent_of;
 use outcore_io::units;
@@ -55,17 +56,22 @@ impl Resuming<'_> {
             // The engine says that nothing is left to do.
             return true;
         }
-        let Some(mark) = outcore::resumable(output) else {
+        let Some(dead) = outcore::resumable(output) else {
             return false;
         };
         if !self.is_asked {
-            let ago = mark.age().map(|age| units::seconds(age.as_secs_f64()));
+            let ago = dead.age.map(|age| units::seconds(age.as_secs_f64()));
             let ago = ago.map_or(String::new(), |ago| {
                 format!(" (its last checkpoint was {ago} ago)")
             });
+            let next = match dead.command {
+                Some(command) => format!("continue it with: {command}"),
+                None => {
+                    "its mark is damaged; its own command with --resume continues it".to_owned()
+                }
+            };
             host.note(&format!(
-                "a killed run with this output is kept{ago}; continue it with: {}",
-                mark.command
+                "a killed run with this output is kept{ago}; {next}"
             ));
         }
         self.is_asked
@@ -77,10 +83,7 @@ impl Resuming<'_> {
         let [output] = self.target.files() else {
             return error;
         };
-        let command = format!(
-            "outcore scratch clean --resumable {}",
-            parent_of(output).display()
-        );
+        let command = clean_command(output);
         let is_private = error.file_path().is_some_and(is_in_private_dir);
         match error.next_step() {
             Some(step @ (ANOTHER_JOB | GIVE_UP)) => {
@@ -113,17 +116,43 @@ impl Resuming<'_> {
     }
 }
 
-/// Whether a job with a journal may begin although `output` exists, because a killed run has put
-/// `output` in place. If the job is that of the killed run, the engine ends it; it rejects any
-/// other job.
+/// The command that removes what killed runs with this output have left.
+fn clean_command(output: &Path) -> String {
+    let place = parent_of(output).display();
+    format!("outcore scratch clean --resumable {place}")
+}
+
+/// Whether a job with a journal may begin although `output` exists: a killed run has put it in
+/// place. The engine ends the job if it is the same one, and rejects any other.
 ///
 /// # Errors
-/// Another run holds the journal; the system's error.
-pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>) -> Result<bool> {
-    match output.filter(|_| is_asked) {
-        Some(output) => outcore::was_published(output),
-        None => Ok(false),
+/// The output exists and is none of `sources`, and a killed run is kept whose journal does not say
+/// that it wrote that file. Another run holds the journal; the system's error.
+pub(crate) fn may_exist(is_asked: bool, output: Option<&Path>, sources: &[Source]) -> Result<bool> {
+    let Some(output) = output.filter(|_| is_asked) else {
+        return Ok(false);
+    };
+    if outcore::was_published(output)? {
+        return Ok(true);
     }
+    let facts = paths::facts(output).ok().filter(Metadata::is_file);
+    let Some(key) = facts.map(|facts| FileKey::of(&facts)) else {
+        return Ok(false);
+    };
+    if sources
+        .iter()
+        .any(|source| source.key.as_ref() == Some(&key))
+        || !outcore::is_kept(output)
+    {
+        return Ok(false);
+    }
+    let cause = "it exists already, and a killed run with this output is kept, whose journal does \
+                 not say that it has written this file";
+    let hint = format!(
+        "allow overwriting with --force; or, if the file is right, remove what that run has left: {}",
+        clean_command(output)
+    );
+    Err(Error::usage("create output", cause).path(output).hint(hint))
 }
 
 /// Before a job in passes begins anew: tells the user if a killed run with the same `output` is

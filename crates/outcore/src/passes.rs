@@ -2,26 +2,34 @@
 //!
 //! Contract: [`KeptPasses::begin`] looks for a dead run with the same output before the first pass.
 //! Its directory is next to the output, under a number that follows from the output's name, and its
-//! lock admits one run at a time. If the dead run belongs to another job, `begin` fails, names the
-//! difference, and removes nothing. From then on the job keeps its state ([`crate::states`]). The
-//! result is written to a file below the private directory ([`KeptPasses::result`]).
-//! [`KeptPasses::publish`] records which file that is, and gives it the output's name; the
-//! directory is removed last. A run that finds that very file at the output's name repeats the
-//! passes after the last state, and its result is dropped.
+//! lock admits one run at a time. It rejects another job, names the difference, and removes
+//! nothing. From then on the job keeps its state ([`crate::states`]). The result is written to a
+//! file below the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which
+//! file that is, and gives it the output's name; the directory is removed last. A run that finds
+//! that very file at the output's name repeats the passes after the last state, and its result is
+//! dropped.
+//!
+//! A job whose result is a directory keeps its work there ([`KeptPasses::note`],
+//! [`KeptPasses::publish_folder`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::ends::{Input, open_inputs, refuse_existing};
 use crate::job::Job;
 use crate::partition::restored::{
     FINISHED, Finished, IDENTITY, Identity, IdentityOption, RESUME, another_job,
 };
-use crate::partition::resume::{NOTHING_VOUCHED, continues, dir_of, key_of, mark_of};
-use crate::states::{Keeping, LastStates, STATE, StateRecord, States};
+use crate::partition::resume::{
+    NOTHING_VOUCHED, continues, dir_of, key_of, mark_of, note_damaged_mark,
+};
+use crate::states::{Keeping, LastStates, NOTE, STATE, StateRecord, States};
 use outcore_io::drive::link::file_behind;
 use outcore_io::drive::{Access, PrivateDir};
-use outcore_io::journal::{self, Journal, JournalEnd, KINDS_FROM, Progress};
+use outcore_io::journal::{self, Journal, JournalEnd, KINDS_FROM, Progress, Record};
 use outcore_io::output::{Room, STAGED_PREFIX, ShardPlan, StagedOutput, parent_of};
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
@@ -59,6 +67,8 @@ struct Found {
     /// The previous state, in the other file.
     previous: Option<StateRecord>,
     finished: Option<Finished>,
+    /// The notes of the job, in order.
+    notes: Vec<Record>,
     end: JournalEnd,
 }
 
@@ -66,12 +76,14 @@ impl Found {
     /// Reads a journal; `None` if it vouches for nothing.
     fn read(dir: &PrivateDir) -> Result<Option<Self>> {
         let (mut identity, mut finished) = (None, None);
+        let mut notes = Vec::new();
         let mut states = LastStates::default();
         let end = journal::read(dir, |record| {
             match record.kind {
                 IDENTITY => identity = Some(record.value()?),
                 STATE => states.add(record.value()?),
                 FINISHED => finished = Some(record.value()?),
+                NOTE => notes.push(record),
                 kind if kind >= KINDS_FROM => {
                     let difference =
                         "the killed job divided its data, and this job reads the data in passes";
@@ -86,6 +98,7 @@ impl Found {
             last: states.last,
             previous: states.previous,
             finished,
+            notes,
             end,
         });
         Ok(found)
@@ -101,6 +114,8 @@ pub struct KeptPasses {
     /// The folder for the result.
     folder: PathBuf,
     is_finished: bool,
+    /// The notes of the dead run.
+    notes: Vec<Record>,
 }
 
 impl KeptPasses {
@@ -141,7 +156,11 @@ impl KeptPasses {
         if !folder.exists() {
             dir.make_folder(Path::new(RESULT))?;
         }
-        let (last, previous) = found.map_or((None, None), |found| (found.last, found.previous));
+        let tail_bytes = found.as_ref().map_or(0, |found| found.end.tail_bytes);
+        let (mut last, mut previous, mut notes) = (None, None, Vec::new());
+        if let Some(found) = found {
+            (last, previous, notes) = (found.last, found.previous, found.notes);
+        }
         let keeping = Keeping {
             volume,
             mark,
@@ -149,6 +168,7 @@ impl KeptPasses {
             journal,
             last,
             previous,
+            tail_bytes,
             remark,
         };
         let states = Arc::new(States::new(keeping, &job.budget)?);
@@ -159,6 +179,7 @@ impl KeptPasses {
             states,
             folder,
             is_finished,
+            notes,
         })
     }
 
@@ -171,6 +192,60 @@ impl KeptPasses {
     pub fn result(&self) -> PathBuf {
         self.folder
             .join(self.output.file_name().unwrap_or_default())
+    }
+
+    /// The output, behind a link if its name is one.
+    pub(crate) fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// The notes of the dead run that are values of this type, in order.
+    ///
+    /// # Errors
+    /// Corrupt: notes of another kind.
+    pub(crate) fn notes<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
+        self.notes.iter().map(Record::value).collect()
+    }
+
+    /// Commits a note, which a run that continues this one finds. What it vouches for must be
+    /// synced. From now on the directory of the job stays if the job is killed.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub(crate) fn note(&self, note: &impl Serialize, progress: Progress) -> Result<()> {
+        self.states.note(note, progress)
+    }
+
+    /// Makes [`KeptPasses::result`] a directory, unless it is one.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn make_result_folder(&self) -> Result<()> {
+        self.states.make_folder(&self.result_name())
+    }
+
+    /// The name of the result in the private directory.
+    fn result_name(&self) -> PathBuf {
+        Path::new(RESULT).join(self.output.file_name().unwrap_or_default())
+    }
+
+    /// Gives the output's name to a result that is a directory and durable. No file may have that
+    /// name. If the dead run has done so, nothing is left to do. Returns the directory with all
+    /// that the job has kept; dropping it removes it. Until then, the next run finds the job
+    /// finished.
+    ///
+    /// # Errors
+    /// A file that appeared at the output's name; the system's error.
+    pub(crate) fn publish_folder(&self) -> Result<Option<PrivateDir>> {
+        let Some(ended) = self.states.end() else {
+            return Ok(None);
+        };
+        ended.journal.close(self.states.volume());
+        if self.result().exists() {
+            ended.dir.publish_dir(self.result_name(), &self.output)?;
+        }
+        ended.dir.release();
+        Ok(Some(ended.dir))
     }
 
     /// The states of the job.
@@ -255,6 +330,7 @@ fn find(
                         .filter(is_there)
                         .or_else(|| found.previous.take());
                     if found.last.is_some() || !had_state {
+                        note_damaged_mark(job, &dir);
                         return Ok((dir, Some(found)));
                     }
                     let what = "the state of the killed job is gone; it begins anew";

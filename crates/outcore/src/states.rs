@@ -4,8 +4,8 @@
 //! needs nothing else. [`States::keep`] writes it to one of two files in the job's private
 //! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the
 //! previous state is whole until the new one counts. [`States::restore`] reads the last state that
-//! the journal vouches for. If that state's checksum differs, it reads the previous state, which is
-//! whole unless a run has begun to overwrite it. Without a whole state, it fails. A state is kept
+//! the journal vouches for. If its checksum differs, it reads the state before, which is whole
+//! unless the next one was begun. Without a whole state of the same step, it fails. A state is kept
 //! if [`COST_PARTS`] times the duration of the last one has passed, so states take about 2 % of the
 //! time. For the first state, that duration is an estimate.
 //!
@@ -15,7 +15,7 @@
 //! Bounds: the buffers of [`Pool::passing`]; twice the state on the drive of the output.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,10 +31,12 @@ use outcore_io::journal::{Journal, KINDS_FROM, Progress};
 use outcore_io::memory::{BLOCK_BYTES, Budget, Pool, block_ceil};
 use outcore_io::port::{Volume, VolumeFile};
 use outcore_io::transfers::{ReadRange, Transfers};
-use outcore_io::{Error, Kind, Result};
+use outcore_io::{Error, Kind, Result, units};
 
 /// The kind of record that vouches for a state.
 pub(crate) const STATE: u32 = KINDS_FROM + 64;
+/// The kind of record of a job that keeps its work elsewhere, and says there how far it is.
+pub(crate) const NOTE: u32 = STATE + 1;
 /// The time between two states, as a multiple of the duration of the last one.
 const COST_PARTS: u32 = 50;
 /// The speed at which the first state is expected to be written.
@@ -171,6 +173,8 @@ pub struct States {
     volume: Volume,
     mark: Resumable,
     pool: Pool,
+    /// Bytes of the dead run's journal that do not count.
+    tail_bytes: u64,
     kept: Mutex<Kept>,
 }
 
@@ -244,6 +248,8 @@ pub(crate) struct Keeping {
     /// The state of the dead run, and the one before.
     pub(crate) last: Option<StateRecord>,
     pub(crate) previous: Option<StateRecord>,
+    /// Bytes of the dead run's journal that do not count.
+    pub(crate) tail_bytes: u64,
     /// The remark on a run that continues the dead one.
     pub(crate) remark: Option<String>,
 }
@@ -275,14 +281,16 @@ impl States {
             journal,
             last,
             previous,
+            tail_bytes,
             remark,
         } = keeping;
         Ok(States {
             volume,
             mark,
             pool: Pool::passing(budget, AREAS_LINE)?,
+            tail_bytes,
             kept: Mutex::new(Kept {
-                is_marked: last.is_some(),
+                is_marked: last.is_some() && !dir.has_damaged_mark(),
                 dir: Some(dir),
                 journal: Some(journal),
                 files: [None, None],
@@ -390,13 +398,28 @@ impl States {
         for (column, record) in columns.iter_mut().zip(&record.columns) {
             let checksum = self.read(check, &file, start_bytes, column)?;
             if checksum != record.checksum {
-                return Err(damaged("it differs from what was written").path(&file.path));
+                return Err(self.another_content().path(&file.path));
             }
             start_bytes += block_ceil(record.len_bytes);
         }
         kept.moved.read_bytes += start_bytes;
         kept.ended = Instant::now();
         Ok(())
+    }
+
+    /// The error for a file of state with another content than the journal names.
+    fn another_content(&self) -> Error {
+        match self.tail_bytes {
+            0 => damaged("it differs from what was written"),
+            tail_bytes => {
+                let tail = units::bytes(tail_bytes);
+                let cause = format!(
+                    "the journal of the killed job is torn or damaged: its last {tail} do not \
+                     count; the state that it names before that is overwritten or damaged"
+                );
+                Error::corrupt(RESUME, cause).hint(GIVE_UP)
+            }
+        }
     }
 
     /// Reads a column; returns its checksum.
@@ -475,7 +498,7 @@ impl States {
             facts: facts.map_err(|error| Error::usage("keep state", error.to_string()))?,
             columns,
         };
-        self.commit(&mut kept, &record, state.progress())?;
+        self.commit(&mut kept, STATE, &record, state.progress())?;
         kept.last = Some(record);
         kept.moved.written_bytes += state_bytes;
         kept.ended = Instant::now();
@@ -513,9 +536,33 @@ impl States {
         Ok(records)
     }
 
-    /// Marks the directory if it is not marked yet, and commits the record of a state that is
-    /// synced.
-    fn commit(&self, kept: &mut Kept, record: &StateRecord, progress: Progress) -> Result<()> {
+    /// Commits a note of the job.
+    ///
+    /// # Errors
+    /// The device's error.
+    pub(crate) fn note(&self, note: &impl Serialize, progress: Progress) -> Result<()> {
+        self.commit(&mut self.kept(), NOTE, note, progress)
+    }
+
+    /// Makes a folder in the directory, unless it exists.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(crate) fn make_folder(&self, name: &Path) -> Result<()> {
+        match &self.kept().dir {
+            Some(dir) if !dir.path().join(name).exists() => dir.make_folder(name),
+            _ => Ok(()),
+        }
+    }
+
+    /// Marks the directory if it is not, and commits a record of something that is synced.
+    fn commit(
+        &self,
+        kept: &mut Kept,
+        kind: u32,
+        record: &impl Serialize,
+        progress: Progress,
+    ) -> Result<()> {
         let Kept {
             dir: Some(dir),
             journal: Some(journal),
@@ -529,7 +576,7 @@ impl States {
             dir.keep_to_resume(&self.mark)?;
             *is_marked = true;
         }
-        journal.append_value(&self.volume, STATE, record)?;
+        journal.append_value(&self.volume, kind, record)?;
         journal.commit(&self.volume, progress)
     }
 

@@ -13,6 +13,7 @@ mod passes;
 mod published;
 mod redone;
 mod tables;
+mod views;
 
 use std::cell::OnceCell;
 use std::process::Child;

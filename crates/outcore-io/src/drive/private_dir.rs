@@ -67,7 +67,7 @@ use crate::error::{Error, Kind, Result};
 pub(crate) use commit::{seal, unseal};
 use contents::is_known;
 pub use mark::Resumable;
-pub use resume::{claimed_path, forget, is_marked, reopened, resumable_at};
+pub use resume::{DeadJob, claimed_path, forget, is_marked, reopened, resumable_at};
 pub use search::{bytes_in, is_in_private_dir, places_in};
 pub(super) use sweep::sweep_in;
 pub(crate) use sweep::{LOOK, unpublished_in};
@@ -96,8 +96,9 @@ pub struct PrivateDir {
     path: PathBuf,
     owner: Owner,
     is_kept: AtomicBool,
-    /// Descriptors reserved for the removal, which opens directories: the process may have no
-    /// others left.
+    is_mark_damaged: bool,
+    /// Descriptors for its removal, which opens directories in it: the process may have no other
+    /// left.
     spare: Vec<OwnedFd>,
 }
 
@@ -195,6 +196,7 @@ impl PrivateDir {
             path,
             owner: Owner::Names(names),
             is_kept: AtomicBool::new(false),
+            is_mark_damaged: false,
             spare: Vec::new(),
         }
     }
@@ -291,9 +293,8 @@ impl PrivateDir {
         openat(&held.dir, name, flags, Mode::empty()).map_err(failed)
     }
 
-    /// Renames the directory `name`, which is in this one, to `to`, next to this one; fails if `to`
-    /// exists.
-    pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
+    /// Renames the directory `name` in it to `to`, next to this one; fails if `to` exists.
+    pub fn publish_dir(&self, name: impl AsRef<OsStr>, to: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);
         let Owner::Lock(_, held) = &self.owner else {
             return Err(failed(Errno::OPNOTSUPP));
@@ -486,6 +487,7 @@ fn try_make(
                 spare,
                 owner: Owner::Lock(lock, held),
                 is_kept: AtomicBool::new(false),
+                is_mark_damaged: false,
             }))
         }
         // Another process swept the directory between the two calls.

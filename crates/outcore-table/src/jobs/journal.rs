@@ -1,14 +1,16 @@
 //! The journals of jobs on tables that can be resumed.
 //!
 //! Contract: two runs are of the same job if they have the same files, the same order, and the same
-//! columns and form of the output. A job that continues a killed run has the threads and the memory
-//! of that run ([`RowJournal::job`]), so the caller divides the memory after [`begin`].
+//! columns and form of the output. A job that continues a killed one has that run's threads and
+//! memory ([`RowJournal::job`]), so the caller divides the memory after [`begin`]. A job whose
+//! sorts keep no journal keeps its state between them instead ([`begin_passes`]).
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use outcore::Job;
+use outcore::passes::{JobOption, KeptPasses, PassRequest};
 use outcore::sort::lines::{Claimed, RowJournal, RowOption};
+use outcore::{Input, Job};
 use outcore_io::output::parent_of;
 use outcore_io::{Error, Result};
 
@@ -38,12 +40,76 @@ pub(super) fn begin(
     if job.options.resume.is_none() {
         return Ok(None);
     }
-    let writes = ends.writes;
-    let ([output], None, None) = (ends.outputs, &writes.stream, &writes.directory) else {
-        let cause = "only a job that writes one file can be resumed";
-        return Err(Error::usage("resume", cause).hint("write one file"));
+    let output = only_output(ends)?;
+    add_form(ends, &mut options);
+    RowJournal::begin(job, output, &scratch_dir(ends.outputs), kind, options)
+}
+
+/// Finds the killed run of a job in passes on `input`, if the job keeps its state. Returns the job
+/// that keeps it, and the place for the result. `kind` and `options` are as for [`begin`].
+///
+/// # Errors
+/// As [`begin`]. Usage: the killed run was another job.
+pub(super) fn begin_passes(
+    job: &Job,
+    ends: &TableEnds<'_>,
+    input: &TableInput,
+    kind: &str,
+    mut options: Vec<RowOption>,
+) -> Result<Option<Passes>> {
+    if job.options.resume.is_none() {
+        return Ok(None);
+    }
+    let output = only_output(ends)?;
+    add_form(ends, &mut options);
+    let kind = option("kind of job", kind);
+    let options = std::iter::once(kind).chain(options);
+    let options = options.map(|RowOption { name, value }| JobOption { name, value });
+    let options: Vec<JobOption> = options.collect();
+    let inputs: Vec<Input> = input.paths().map(Input::raw).collect();
+    let mut job = job.clone();
+    let request = PassRequest {
+        output,
+        replace: ends.writes.is_replacing,
+        inputs: &inputs,
+        options: &options,
     };
-    let reads = ends.reads;
+    let kept = KeptPasses::begin(&mut job, &request)?;
+    Ok(Some(Passes {
+        job,
+        outputs: vec![kept.result()],
+        // A killed run may have begun the result.
+        writes: OutputOptions {
+            is_replacing: true,
+            ..ends.writes.clone()
+        },
+        kept,
+    }))
+}
+
+/// A job in passes that keeps its state, and how it writes its result.
+pub(super) struct Passes {
+    pub(super) job: Job,
+    pub(super) outputs: Vec<PathBuf>,
+    pub(super) writes: OutputOptions,
+    pub(super) kept: KeptPasses,
+}
+
+/// The one output of a job that can be resumed.
+fn only_output<'a>(ends: &TableEnds<'a>) -> Result<&'a Path> {
+    let writes = ends.writes;
+    match (ends.outputs, &writes.stream, &writes.directory) {
+        ([output], None, None) => Ok(output),
+        _ => {
+            let cause = "only a job that writes one file can be resumed";
+            Err(Error::usage("resume", cause).hint("write one file"))
+        }
+    }
+}
+
+/// Adds how the input is read and in which form the output is written.
+fn add_form(ends: &TableEnds<'_>, options: &mut Vec<RowOption>) {
+    let (reads, writes) = (ends.reads, ends.writes);
     options.push(option("choice of columns", format!("{:?}", reads.columns)));
     options.push(option("rule for other columns", reads.is_union));
     if let Some(text) = &reads.text {
@@ -54,7 +120,6 @@ pub(super) fn begin(
     let form = (writes.format, writes.codec, writes.group_rows_max);
     let filters = &writes.bloom_filters;
     options.push(option("form of output", format!("{form:?} {filters:?}")));
-    RowJournal::begin(job, output, &scratch_dir(ends.outputs), kind, options)
 }
 
 /// The scratch directory for jobs without scratch drives: next to the output, and outside of a

@@ -23,7 +23,7 @@ use outcore_io::memory::allow_hint;
 use outcore_io::{Error, Kind, Result, units};
 
 use super::rows_in::with_room;
-use super::verify::{plain, plain_schema};
+use super::tally::{plain, plain_schema};
 use super::{TableEnds, TableSummary};
 use crate::common::cast_to;
 use crate::fault;

@@ -26,6 +26,7 @@ use outcore_io::{Error, Result};
 use twox_hash::XxHash3_128;
 
 use super::rows_out::WriteShape;
+use super::tally::Tally;
 use crate::fault;
 use crate::input::{InputNeed, Piece, PieceQueue, TableInput, TableReader};
 use crate::rows::{RowCodec, key_of};
@@ -174,6 +175,8 @@ pub(super) struct RowsIn<'a> {
     shape: ReadShape,
     /// Limits the length of rows, if the writer does.
     limit: Option<WriteShape>,
+    /// Sums the rows, if the output is compared with them.
+    tally: Option<&'a Tally>,
     sample: Sample,
     rows_count: u64,
     queue: PieceQueue,
@@ -245,6 +248,7 @@ impl<'a> RowsIn<'a> {
             keys,
             shape,
             limit: None,
+            tally: None,
             rows_count: input.rows_count(),
             sample,
             queue: PieceQueue::new(shape.readers_count),
@@ -258,6 +262,11 @@ impl<'a> RowsIn<'a> {
             limit: Some(limit),
             ..self
         }
+    }
+
+    /// Adds the rows to `tally` as they are read.
+    pub(super) fn tallied(self, tally: Option<&'a Tally>) -> Self {
+        RowsIn { tally, ..self }
     }
 
     /// The average bytes of a row.
@@ -457,7 +466,10 @@ impl RowSource for RowsIn<'_> {
             RowKeys::Made { .. } => 3,
             _ => 2,
         };
-        let made_bytes = batches * self.shape.batch_bytes + self.shape.made_bytes;
+        // Dictionaries are decoded before rows are hashed, and nested values are encoded.
+        let hashed = u64::from(self.tally.is_some());
+        let made_bytes =
+            (batches + hashed) * self.shape.batch_bytes + (1 + hashed) * self.shape.made_bytes;
         (self.shape.reader_bytes + made_bytes) * self.shape.readers_count as u64
     }
 
@@ -518,6 +530,7 @@ impl RowsIn<'_> {
         let at_once = self.shape.batch_bytes as f64 / self.sample.row_bytes().max(1.0);
         let at_once = (at_once as usize).clamp(1, ROWS_AT_ONCE);
         let mut rows = RowBatch::default();
+        let mut hashes = Vec::new();
         let mut position = position_of(number)?;
         for batch in reader.open(self.input.pieces()[number])? {
             let batch = batch?;
@@ -528,6 +541,9 @@ impl RowsIn<'_> {
             ];
             for (half, is_repeated) in halves {
                 for part in parts_of(&half, at_once) {
+                    if let Some(tally) = self.tally {
+                        tally.add(&part, &mut hashes)?;
+                    }
                     rows.clear();
                     self.keys.encode(self.codec, &part, position, &mut rows)?;
                     self.check_lens(&rows, position)?;

@@ -13,6 +13,7 @@ use outcore::sort::lines::rows::{PartsInOutput, RowBatch, RowPart, RowSink};
 use outcore_io::output::StagedOutput;
 use outcore_io::{Error, Kind, Result, units};
 
+use super::tally::Tally;
 use crate::fault;
 use crate::output::{Section, TableOutput};
 use crate::rows::RowCodec;
@@ -95,6 +96,8 @@ pub(super) struct RowsOut<'a> {
     written: Forecast,
     /// Whether batches are the same for any division of the rows among calls.
     is_resumable: bool,
+    /// Sums the rows, if the output is compared with them.
+    tally: Option<&'a Tally>,
 }
 
 /// Bytes of the rows of a part, if all rows have about `data_bytes`, with an average of
@@ -129,7 +132,13 @@ impl<'a> RowsOut<'a> {
             part_bytes: part_bytes(output, shape, amount),
             written,
             is_resumable: false,
+            tally: None,
         }
+    }
+
+    /// Adds the rows to `tally` before they are written.
+    pub(super) fn tallied(self, tally: Option<&'a Tally>) -> Self {
+        RowsOut { tally, ..self }
     }
 
     /// If `is_resumable`, the written batches depend only on the rows of a part, as a job with a
@@ -144,8 +153,8 @@ impl<'a> RowsOut<'a> {
 
 impl RowSink for RowsOut<'_> {
     fn memory_bytes(&self) -> u64 {
-        // The engine holds the rows. This memory is for a batch of arrays, and its encoded form.
-        let batches = 2 + u64::from(self.is_resumable);
+        // The engine holds the rows. This is for a batch of arrays, and its encoded form.
+        let batches = 2 + u64::from(self.is_resumable) + u64::from(self.tally.is_some());
         let taken_bytes = batches * self.shape.batch_bytes + self.shape.taken_bytes;
         self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64
     }
@@ -164,6 +173,7 @@ impl RowSink for RowsOut<'_> {
             out: self,
             section,
             kept: RowBatch::default(),
+            hashes: Vec::new(),
         }))
     }
 
@@ -186,11 +196,16 @@ struct TablePart<'a> {
     section: Section<'a>,
     /// The rows of a batch that is not full.
     kept: RowBatch,
+    /// The hashes of a batch.
+    hashes: Vec<u64>,
 }
 
 impl TablePart<'_> {
     fn write(&mut self, rows: &[&[u8]]) -> Result<()> {
         let batch = self.out.codec.decode(rows)?;
+        if let Some(tally) = self.out.tally {
+            tally.add(&batch, &mut self.hashes)?;
+        }
         match self.out.columns {
             None => self.section.write(&batch),
             Some(columns) => {

@@ -17,9 +17,11 @@ use outcore_io::{Error, Result};
 
 use super::copy::written_forecast;
 use super::journal::{self, scratch_dir};
+use super::read_back::{self, Unchecked};
 use super::room::{Room, RowCosts, Sorts, as_key};
 use super::rows_in::{ReadShape, RowKeys, RowsIn, read_shape_of, with_room};
 use super::rows_out::{RowsOut, WriteShape};
+use super::tally::Tally;
 use super::top::{KEYS_SHARE, TopIn, TopOut};
 use super::{TableEnds, TableSummary, check_rows};
 use crate::fault;
@@ -206,13 +208,40 @@ pub(super) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Sorts the rows into `outputs`, for a job that may keep a `journal`.
+    /// Sorts the rows into `outputs`, for a job that may keep a `journal` or read its output back.
     pub(super) fn run(
         &self,
         job: &Job,
         outputs: &[PathBuf],
         writes: &OutputOptions,
         journal: Option<RowJournal>,
+    ) -> Result<TableSummary> {
+        let Some(unchecked) = Unchecked::begin(job, self.input, outputs, writes)? else {
+            return self.run_to(job, outputs, writes, journal, None);
+        };
+        if self.first.is_some() {
+            let cause = "the first rows of a sort are not compared with the input";
+            return Err(read_back::refused(cause));
+        }
+        let (outputs, writes) = (&unchecked.outputs, &unchecked.writes);
+        let mut plain = job.clone();
+        plain.options.verify_output = false;
+        let done = self.run_to(&plain, outputs, writes, None, Some(&unchecked.tally))?;
+        let checked_bytes = unchecked.publish(&plain)?;
+        Ok(TableSummary {
+            read_bytes: done.read_bytes + checked_bytes,
+            ..done
+        })
+    }
+
+    /// The same; the rows are added to `tally` as they are read.
+    fn run_to(
+        &self,
+        job: &Job,
+        outputs: &[PathBuf],
+        writes: &OutputOptions,
+        journal: Option<RowJournal>,
+        tally: Option<&Tally>,
     ) -> Result<TableSummary> {
         let schema = match self.columns {
             None => SchemaRef::clone(self.input.schema()),
@@ -223,7 +252,7 @@ impl Rows<'_> {
         };
         let writes = &writes.with_long(self.input.long_names());
         let room = |input: &TableInput| self.room(job, input, &schema, writes);
-        let done = self.run_in(job, outputs, &room(self.input), journal);
+        let done = self.run_in(job, outputs, &room(self.input), journal, tally);
         done.map_err(|error| Room::named(error, || Ok(room(&self.input.looked_through()?))))
     }
 
@@ -269,6 +298,7 @@ impl Rows<'_> {
         outputs: &[PathBuf],
         room: &Room<'_>,
         mut journal: Option<RowJournal>,
+        tally: Option<&Tally>,
     ) -> Result<TableSummary> {
         let (reads_shape, writes_shape) = room.shapes();
         let rows_in = self.input.rows_count();
@@ -282,6 +312,8 @@ impl Rows<'_> {
         let output = create(job, outputs, file, what, (writes_shape, rows_count))?;
         job.control.begin_phase("sample", 0);
         let source = RowsIn::open(self.input, self.codec, self.keys, reads_shape)?;
+        // Rows that are left out do not count.
+        let source = source.tallied(tally.filter(|_| !self.is_unique));
         // In the other cases, not all rows are written.
         let source = match self.is_unique || self.first.is_some() {
             true => source,
@@ -304,6 +336,7 @@ impl Rows<'_> {
         let what = (self.codec, self.columns);
         let sink = RowsOut::new(&output, what, writes_shape, (amount, forecast));
         let sink = sink.resumable(journal.is_some());
+        let sink = sink.tallied(tally.filter(|_| self.is_unique));
         let mut job = job.clone();
         job.options.threads = writes_shape.writers_count;
         let options = RowSortOptions {

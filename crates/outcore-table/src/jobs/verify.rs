@@ -14,19 +14,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_row::Rows;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Field, SchemaRef};
 use outcore::Job;
 use outcore_io::{Error, Result, threads};
 
 use super::room::{Room, RowCosts, Sorts, arrays_times, as_key};
 use super::rows_in::parts_of_lens;
-use crate::equal::{value_notation, value_type};
-use crate::fault;
+use super::tally::{plain, plain_schema};
+use crate::equal::value_notation;
 use crate::input::{InputOptions, PieceQueue, TableInput};
 use crate::rows::{KeyColumn, RowCodec, RowSums};
-use crate::schema::{column_index, retyped};
+use crate::schema::column_index;
 
 const VERIFY: &str = "verify table";
 
@@ -97,14 +96,14 @@ pub fn verify(
 }
 
 /// The codec of the keys of rows, and the hashes of rows, which do not depend on the key.
-struct Codecs {
+pub(super) struct Codecs {
     schema: SchemaRef,
     order: RowCodec,
     sums: RowSums,
 }
 
 impl Codecs {
-    fn of(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Self> {
+    pub(super) fn of(schema: &SchemaRef, keys: &[KeyColumn]) -> Result<Self> {
         Ok(Codecs {
             schema: Arc::clone(schema),
             order: RowCodec::new(schema, keys)?,
@@ -113,17 +112,8 @@ impl Codecs {
     }
 }
 
-/// The columns in the types in which they are compared.
-pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| {
-        let data_type = value_type(field.data_type());
-        Field::new(field.name(), data_type, true)
-    });
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
 /// Whether equal values of the two columns have equal hashes: their types differ at most in layout.
-fn is_alike(one: &Field, other: &Field) -> bool {
+pub(super) fn is_alike(one: &Field, other: &Field) -> bool {
     value_notation(one.data_type()) == value_notation(other.data_type())
 }
 
@@ -195,7 +185,7 @@ fn costs(input: &TableInput, codecs: &Codecs) -> RowCosts {
     }
 }
 
-fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
+pub(super) fn check(job: &Job, input: &TableInput, codecs: &Codecs) -> Result<TableCheck> {
     let room = |input: &TableInput| Room {
         job,
         need: input.need(),
@@ -255,16 +245,6 @@ fn check_in(job: &Job, input: &TableInput, codecs: &Codecs, room: &Room<'_>) -> 
         checksum: whole.checksum,
         read_bytes: input.read_bytes(),
     })
-}
-
-/// Converts the rows to columns of plain types.
-pub(super) fn plain(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(column, field)| retyped(column, field.data_type()));
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
-        .map_err(|error| fault::arrow(VERIFY, &error))
 }
 
 impl Stretch {

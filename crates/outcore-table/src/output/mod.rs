@@ -70,8 +70,8 @@ use schema::{check_known, hydrated, written_schema};
 pub(crate) use schema::{in_utc, shown};
 pub(crate) use sink::SINK_BYTES;
 use sink::{Sink, TORN_ARROW};
-pub(crate) use staging::StagedFile;
 pub use staging::list_of;
+pub(crate) use staging::{StagedFile, refuse_existing};
 use staging::{file_rows, staged_file};
 
 pub use options::{Codec, FileRows, OutputOptions, TableFormat, TableStream, VectorLayout};

@@ -91,6 +91,17 @@ pub(super) fn file_rows(paths: &[PathBuf], rows_count: Option<u64>) -> Result<u6
     }
 }
 
+/// Fails for a file that exists and may not be replaced.
+pub(crate) fn refuse_existing(paths: &[PathBuf], is_replacing: bool) -> Result<()> {
+    let mut files = paths.iter();
+    match files.find(|path| !is_replacing && paths::link_facts(path).is_ok()) {
+        None => Ok(()),
+        Some(path) => Err(Error::usage(WRITE, "the file exists")
+            .path(path)
+            .hint("name another file, or replace this one with --force")),
+    }
+}
+
 /// Stages the files `paths`, which have `directory` to themselves if it is given. A single file is
 /// staged in the private directory `dir`, if that is given.
 pub(super) fn stage(
@@ -107,14 +118,7 @@ pub(super) fn stage(
         job.device.sweep_private_dirs(directory)?;
         check_room_for_set(directory, paths, is_replacing)?;
     }
-    for path in paths {
-        let exists = paths::link_facts(path).is_ok();
-        if exists && !is_replacing {
-            return Err(Error::usage(WRITE, "the file exists")
-                .path(path)
-                .hint("name another file, or replace this one with --force"));
-        }
-    }
+    refuse_existing(paths, is_replacing)?;
     job.control.check()?;
     let plan = |path: &PathBuf| ShardPlan {
         path: path.clone(),

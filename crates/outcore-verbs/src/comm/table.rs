@@ -35,6 +35,7 @@ pub(super) fn comm(
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.job.record_io,
         is_explained: args.explain,
         text: &text,

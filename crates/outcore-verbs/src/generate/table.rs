@@ -58,6 +58,7 @@ pub(super) fn generate(
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.record_io,
         is_explained: args.explain,
         text: &text,

@@ -101,7 +101,7 @@ impl<'a> Opened<'a> {
             names: None,
             by_name: naming.by_name,
         };
-        let may_replace = args.force || may_exist(naming.is_resumed, output)?;
+        let may_replace = args.force || may_exist(naming.is_resumed, output, &[])?;
         let how_found = WriteOptions {
             replace: may_replace,
             ..how

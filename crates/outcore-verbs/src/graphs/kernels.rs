@@ -3,8 +3,8 @@
 //! Contract: thin over [`outcore_graph::kernels`].
 
 use clap::Args;
-use outcore::Result;
 use outcore::passes::JobOption;
+use outcore::{Kind, Result};
 use outcore_graph::graph::plan::EdgeReads;
 use outcore_graph::graph::state::{State, StateBytes};
 use outcore_graph::kernels::{
@@ -114,6 +114,9 @@ impl Kernel for ConnectedComponents {
             // The other method, with bundles of vertices, has no state that could be kept between
             // two passes.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
+                if error.kind() != Kind::Memory {
+                    return error;
+                }
                 let more = error
                     .next_step()
                     .unwrap_or("allow more with --memory")

@@ -34,6 +34,10 @@ use crate::verb::{Verb, Words};
 const LOOKS_MAX: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// Why a directory stays whose mark of a job that can be resumed is damaged.
+const DAMAGED_MARK: &str = "its mark is damaged, but its job may be resumable: the job's command with \
+                            --resume continues it, and `scratch clean --resumable` removes it";
+
 /// The directories to search, and the unfinished uploads in stores.
 struct Found {
     places: Vec<ScratchPlace>,
@@ -141,6 +145,7 @@ fn entry(path: PathBuf, state: &State) -> ScratchEntry {
         },
         left_alone: match state {
             State::Unknown(cause) => Some(cause.clone()),
+            State::DamagedMark => Some(DAMAGED_MARK.to_owned()),
             _ => None,
         },
     }
@@ -218,7 +223,8 @@ fn forget(places: &[ScratchPlace]) -> Result<Vec<PathBuf>> {
     let mut forgotten = Vec::new();
     for place in places {
         for (path, state) in place.look(private_dir::list)? {
-            if matches!(state, State::Resumable(_)) && private_dir::forget(&path)? {
+            let is_resumable = matches!(state, State::Resumable(_) | State::DamagedMark);
+            if is_resumable && private_dir::forget(&path)? {
                 forgotten.push(path);
             }
         }
@@ -279,6 +285,7 @@ fn note_of(path: &Path, state: &State) -> Option<String> {
     let path = path.display();
     match state {
         State::Unknown(cause) => Some(format!("{path}: left alone, since {cause}")),
+        State::DamagedMark => Some(format!("{path}: left alone, since {DAMAGED_MARK}")),
         State::Kept(kept_for) => Some(format!(
             "kept {path}: as long as {} has a marker, parts of that file exist only here",
             kept_for.display()

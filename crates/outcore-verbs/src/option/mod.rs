@@ -355,7 +355,8 @@ impl PassResumeArgs {
 pub(crate) struct VerifyOutputArgs {
     /// Before the output gets its name, read it back from its drive, and compare its number of
     /// items, checksum and order with those of the input. If they differ, there is no output. For
-    /// lines and records that go from files to a plain file or shards
+    /// lines and records that go from files to a plain file or shards, and for tables that go to a
+    /// Parquet or Arrow file
     #[arg(long, help_heading = "Files", conflicts_with = "resume")]
     pub(crate) verify_output: bool,
 }

@@ -51,6 +51,7 @@ impl<'a> Ends<'a> {
             force: self.input.force,
             replace: false,
             keeps_journal: false,
+            verifies_output: false,
             record_io: &self.input.job.record_io,
             is_explained: self.input.explain,
             text,

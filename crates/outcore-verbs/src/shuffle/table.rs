@@ -29,6 +29,7 @@ pub(super) fn shuffle(
     let request = Request {
         replace: args.replace,
         keeps_journal: args.journal.resume,
+        verifies_output: args.check_output.verify_output,
         ..Request::of_any(&args.files, tables, record_io, args.explain, &text)
     };
     let ran = run(host, &request, resources, |job, ends| match args.records {

@@ -179,7 +179,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         return Err(sealed_error(&source.name));
     }
     let consent = Consent {
-        force: args.force || may_exist(args.journal.resume, args.output.as_deref())?,
+        force: args.force || may_exist(args.journal.resume, args.output.as_deref(), &sources)?,
         replace: args.replace,
     };
     let target = match (&args.output, args.dry_run && !args.replace) {

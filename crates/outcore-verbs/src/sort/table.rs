@@ -28,6 +28,7 @@ pub(super) fn sort(host: &dyn Host, args: &SortArgs, resources: Resources) -> Re
         force: args.force,
         replace: args.replace,
         keeps_journal: args.journal.resume,
+        verifies_output: args.check_output.verify_output,
         record_io: &args.job.record_io,
         is_explained: args.explain,
     };

@@ -57,6 +57,7 @@ pub(super) fn split(host: &dyn Host, args: &SplitArgs) -> Result<SplitSummary> {
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.record_io,
         is_explained: args.explain,
     };
@@ -173,6 +174,7 @@ fn partition(
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.record_io,
         is_explained: args.explain,
     };

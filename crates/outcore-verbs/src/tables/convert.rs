@@ -99,6 +99,7 @@ impl Verb for Convert {
             force: args.force,
             replace: false,
             keeps_journal: false,
+            verifies_output: false,
             record_io: &args.record_io,
             is_explained: args.plan.explain,
         };

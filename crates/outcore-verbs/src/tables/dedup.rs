@@ -56,7 +56,7 @@ becomes empty. --removed has one row per passage: row, start and length (in byte
 #[derive(Debug, Args)]
 #[command(
     after_long_help = DEDUP_EXAMPLES,
-    mut_arg("resume", |option| option.conflicts_with_all(["substring", "removed"])),
+    mut_arg("resume", |option| option.conflicts_with("removed")),
 )]
 pub(crate) struct DedupArgs {
     #[command(flatten)]

@@ -126,6 +126,7 @@ impl Verb for Diff {
             force: args.force,
             replace: false,
             keeps_journal: false,
+            verifies_output: false,
             record_io: &args.job.record_io,
             is_explained: args.explain,
             text: &text,

@@ -129,6 +129,7 @@ impl Verb for Join {
             force: args.force,
             replace: false,
             keeps_journal: args.journal.resume,
+            verifies_output: false,
             record_io: &args.job.record_io,
             is_explained: args.plan.explain,
         };

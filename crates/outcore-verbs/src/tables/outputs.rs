@@ -70,7 +70,7 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
     check_placeholders(name, &[])?;
     let name = match request.tables.parts {
         None => {
-            let may_exist = may_exist(request.keeps_journal, Some(name))?;
+            let may_exist = may_exist(request.keeps_journal, Some(name), &[])?;
             host.names().output(name, request.force || may_exist)?
         }
         Some(_) => host.names().output_dir(name, request.force)?,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::Result;
 use outcore_front::resources::Resources;
+use outcore_front::text::output::PlainFor;
 use outcore_front::what::Asked;
 use outcore_table::input::TextOptions;
 
@@ -30,6 +31,8 @@ pub struct Request<'a> {
     pub replace: bool,
     /// Whether the job keeps a journal, and continues a killed run.
     pub keeps_journal: bool,
+    /// Whether the output is read back before it gets its name.
+    pub verifies_output: bool,
     /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
     /// Whether plans are shown, and later their outcome.
@@ -44,6 +47,15 @@ impl<'a> Request<'a> {
         Request {
             output: Some(output),
             ..self
+        }
+    }
+
+    /// The option for which the job needs plain files, if one is given.
+    pub(crate) fn plain_for(&self) -> Option<PlainFor> {
+        match (self.keeps_journal, self.verifies_output) {
+            (true, _) => Some(PlainFor::Resume),
+            (_, true) => Some(PlainFor::VerifyOutput),
+            _ => None,
         }
     }
 
@@ -62,6 +74,7 @@ impl<'a> Request<'a> {
             force: files.force,
             replace: false,
             keeps_journal: false,
+            verifies_output: false,
             record_io,
             is_explained,
             text,
@@ -77,6 +90,7 @@ impl<'a> Request<'a> {
             force: files.force,
             replace: false,
             keeps_journal: false,
+            verifies_output: false,
             record_io: &files.job.record_io,
             is_explained: files.plan.explain,
             text,

@@ -27,7 +27,7 @@ use super::report::{self, Done};
 use super::request::Request;
 use crate::host::{Host, Kept, watch};
 use crate::report::{JobSummary, Stopwatch, WriteSummary};
-use crate::resumed::{Resuming, refuse_copies, refused};
+use crate::resumed::{Resuming, refuse_copies};
 use crate::scratch::{note_scratch, scratch_drives};
 
 /// A finished job.
@@ -126,8 +126,8 @@ pub(crate) fn run_with<T: Done>(
         check_replaced(&list, &outputs, &sources)?;
     }
     writes.is_replacing = request.force || request.replace;
-    if request.keeps_journal {
-        check_resume(request, &sources, &outputs, &writes)?;
+    if let Some(plain_for) = request.plain_for() {
+        check_plain(request, &sources, &outputs, &writes, plain_for)?;
     }
     let target = target_of(request, &mut outputs, &writes)?;
     resources.named_drives(0)?;
@@ -152,6 +152,7 @@ pub(crate) fn run_with<T: Done>(
     };
     resuming.begin(host);
     let mut job = host.adopt(resources.planned_job(drives));
+    job.options.verify_output = request.verifies_output;
     if request.keeps_journal {
         job.options.resume = Some(resources.resume_options(host.call(), String::new()));
     }
@@ -182,8 +183,9 @@ pub(crate) fn run_with<T: Done>(
         request.text.kind,
         &target.dir(),
     )?;
-    if spool.is_some() && request.keeps_journal {
-        return Err(copied());
+    if let (Some(_), Some(plain_for)) = (&spool, request.plain_for()) {
+        let cause = "a compressed input is unpacked to scratch first";
+        return Err(plain_for.refuse(cause, "make a file of it first"));
     }
     reads.copies = copies;
     if let Target::Pipe(path) = &target {
@@ -252,30 +254,25 @@ fn target_of(
     })
 }
 
-/// Rejects a journal for a job that cannot be resumed.
-fn check_resume(
+/// Rejects inputs of which the job would make copies, and an output that is not one file.
+fn check_plain(
     request: &Request<'_>,
     sources: &[Source],
     outputs: &[PathBuf],
     writes: &OutputOptions,
+    plain_for: PlainFor,
 ) -> Result<()> {
     let is_one = |path: &PathBuf| !is_stdout(path) && !is_stream(path);
     if !matches!(outputs, [path] if is_one(path)) || writes.directory.is_some() {
-        let cause = "only a job that writes one file can be resumed";
-        return Err(refused(cause, "name a file with -o"));
+        return Err(plain_for.not_one_file());
     }
     for source in sources {
         let is_text =
             request.text.kind.is_some() || TextKind::of_table_name(&source.name).is_some();
         let lines = is_text.then(Recognition::default);
-        refuse_copies(std::slice::from_ref(source), lines, PlainFor::Resume)?;
+        refuse_copies(std::slice::from_ref(source), lines, plain_for)?;
     }
     Ok(())
-}
-
-fn copied() -> Error {
-    let cause = "a compressed input is unpacked to scratch, which a killed run loses";
-    refused(cause, "make a file of it first, or leave --resume out")
 }
 
 impl<T: Done> Ran<T> {

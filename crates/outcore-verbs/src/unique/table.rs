@@ -24,6 +24,7 @@ pub(super) fn unique(
     let (tables, record_io) = (&args.tables, &args.job.record_io);
     let request = Request {
         keeps_journal: args.journal.resume,
+        verifies_output: args.check_output.verify_output,
         ..Request::of_any(&args.files, tables, record_io, args.explain, &text)
     };
     let order = TableOrder {

@@ -120,7 +120,7 @@ impl<'a> Run<'a> {
         let named_drives = drives.unwrap_or(&none);
         let request = resources_request(&args.resources, named_drives, None, SEED)?;
         let resources = host.load(&request)?.measuring(args.plan.explain);
-        let may_exist = may_exist(*is_resumed, written.first().copied())?;
+        let may_exist = may_exist(*is_resumed, written.first().copied(), &[])?;
         let outputs = settled(host, args.force || may_exist, read, written)?;
         if !is_resumed {
             tell_kept(host, outputs.first().map(|output| output.path.as_path()));

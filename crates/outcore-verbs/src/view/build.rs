@@ -3,15 +3,21 @@
 //! Contract: a view appears whole or not at all. Readers that have an older view open continue to
 //! see it.
 
+use std::path::Path;
+
+use outcore::job::Job;
+use outcore::passes::{JobOption, KeptPasses, PassRequest};
 use outcore::runs::{
-    BuildOptions, BuildSummary, ViewOrder, ViewType, append_with, build, plan_view,
+    BuildOptions, BuildSummary, SortedView, ViewOrder, ViewType, append_with, build, build_kept,
+    plan_view,
 };
 use outcore::{Error, Result};
-use outcore_front::inputs;
+use outcore_front::inputs::{self, Source};
 use outcore_front::output::Target;
 use outcore_front::resources::{Resources, check_dir};
 use outcore_front::spool::Spool;
 use outcore_front::text::order::order_of_name;
+use outcore_front::text::output::PlainFor;
 use outcore_front::view;
 use outcore_front::what::{Asked, What};
 use outcore_io::output::NewDir;
@@ -26,6 +32,7 @@ use crate::datasets::refuse_object;
 use crate::host::{Host, Kept, Weight, refuse_stdout, watch};
 use crate::option::tables::TableArgs;
 use crate::report::{Moved, Place, Stopwatch};
+use crate::resumed::{Resuming, refuse_copies, tell_kept};
 use crate::verb::{Inputs, Verb, Words};
 
 /// `build`: makes a view.
@@ -178,21 +185,17 @@ fn build_of_records(
         text: &text,
         beside: &output,
     };
+    check_resume(args, what, &sources)?;
+    if !args.resume {
+        tell_kept(host, Some(&place));
+    }
     let found = ViewSources::of(host, args, &asked, &resources, sources)?;
     if args.cat {
         refuse_terminal(&found.what)?;
     }
     let drives = resources.named_drives(found.data_bytes)?;
-    let job = host.adopt(resources.planned_job(drives));
-    let options = BuildOptions {
-        order: ViewOrder {
-            descending: args.descending,
-            stable: args.stable,
-        },
-        replace: args.force,
-        keeps_runs: args.cat,
-        run_bytes: args.run_bytes,
-    };
+    let mut job = host.adopt(resources.planned_job(drives));
+    let options = options_of(args);
     let plan = match args.dry_run || args.explain {
         true => Some(plan_view(found.size(&job, options)?)?),
         false => None,
@@ -226,13 +229,16 @@ fn build_of_records(
     if let Some(plan) = &plan {
         host.say(&plan.to_string());
     }
-    let new_dir = NewDir::make(job.device.as_ref(), "make view", &place)?;
-    let dir = std::path::absolute(&place).unwrap_or_else(|_| place.to_path_buf());
-    let (view, mut built) = watch(host, &job.control, &BUILD, || {
-        let built = build(&job, &found.files, &dir, found.what.clone(), options);
-        built.map_err(|error| inputs::explain(&found.named, error))
-    })?;
-    new_dir.keep();
+    let work = Work {
+        host,
+        found: &found,
+        options,
+        output: &output,
+    };
+    let (view, mut built) = match args.resume {
+        true => work.keep(&mut job, &resources)?,
+        false => work.build(&job, &place)?,
+    };
     count_copies(&mut built, found.spool);
     let done = Built {
         view: &view,
@@ -250,6 +256,109 @@ fn build_of_records(
         text,
         ..done.report_with(host, stopwatch, &resources, Some(&written))?
     })
+}
+
+/// How the view is built.
+fn options_of(args: &ViewBuildArgs) -> BuildOptions {
+    BuildOptions {
+        order: ViewOrder {
+            descending: args.descending,
+            stable: args.stable,
+        },
+        replace: args.force,
+        keeps_runs: args.cat,
+        run_bytes: args.run_bytes,
+    }
+}
+
+/// Fails for inputs that a run that continues cannot read again, if the build can be continued.
+fn check_resume(args: &ViewBuildArgs, what: What, sources: &[Source]) -> Result<()> {
+    if !args.resume {
+        return Ok(());
+    }
+    let recognition = what
+        .is_text()
+        .then(|| args.order.separator())
+        .transpose()?
+        .map(|separator| args.lines.recognition(separator));
+    refuse_copies(sources, recognition, PlainFor::Resume)
+}
+
+/// The inputs of a view of lines or records, and the view to build of them.
+struct Work<'a> {
+    host: &'a dyn Host,
+    found: &'a ViewSources,
+    options: BuildOptions,
+    output: &'a Target,
+}
+
+impl Work<'_> {
+    /// Builds the view in the directory `place`.
+    fn build(&self, job: &Job, place: &Path) -> Result<(SortedView, BuildSummary)> {
+        let new_dir = NewDir::make(job.device.as_ref(), "make view", place)?;
+        let dir = std::path::absolute(place).unwrap_or_else(|_| place.to_path_buf());
+        let built = watch(self.host, &job.control, &BUILD, || {
+            let (files, what) = (&self.found.files, self.found.what.clone());
+            let built = build(job, files, &dir, what, self.options);
+            built.map_err(|error| inputs::explain(&self.found.named, error))
+        })?;
+        new_dir.keep();
+        Ok(built)
+    }
+
+    /// Builds the view so that a run that is killed can be continued, or continues a killed run.
+    fn keep(&self, job: &mut Job, resources: &Resources) -> Result<(SortedView, BuildSummary)> {
+        let resuming = Resuming {
+            is_asked: true,
+            target: self.output,
+        };
+        let [output] = self.output.files() else {
+            return Err(PlainFor::Resume.not_one_file());
+        };
+        if self.found.spool.is_some() {
+            let cause = "records that span lines are copied to scratch, which a killed run loses";
+            return Err(PlainFor::Resume.refuse(cause, ""));
+        }
+        if !job.options.drives.is_empty() {
+            let cause = "only a view whose runs are in its own directory can be resumed";
+            return Err(PlainFor::Resume.refuse(cause, "leave --drive out"));
+        }
+        resuming.begin(self.host);
+        job.options.resume = Some(resources.resume_options(self.host.call(), String::new()));
+        let options = self.kept_options();
+        let request = PassRequest {
+            output,
+            // The view may exist if a killed run has just put it in place.
+            replace: true,
+            inputs: &self.found.files,
+            options: &options,
+        };
+        let built = KeptPasses::begin(job, &request).and_then(|kept| {
+            watch(self.host, &job.control, &BUILD, || {
+                let (files, what) = (&self.found.files, self.found.what.clone());
+                let built = build_kept(job, &kept, files, what, self.options);
+                built.map_err(|error| inputs::explain(&self.found.named, error))
+            })
+        });
+        built.map_err(|error| resuming.explain(self.host, error))
+    }
+
+    /// What the view depends on, besides its inputs.
+    fn kept_options(&self) -> Vec<JobOption> {
+        let what = match &self.found.what {
+            ViewType::Records(format) => format.to_string(),
+            ViewType::Lines(lines) => format!("{lines:?}"),
+            ViewType::Rows(rows) => format!("{rows:?}"),
+        };
+        let ViewOrder { descending, stable } = self.options.order;
+        let option = |name, value| JobOption { name, value };
+        vec![
+            option("command", Build::NAME.to_owned()),
+            option("type", what),
+            option("descending order", descending.to_string()),
+            option("stable order", stable.to_string()),
+        ]
+    }
 }
 
 /// Adds lines or records to a view.

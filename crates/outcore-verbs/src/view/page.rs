@@ -93,6 +93,11 @@ pub(crate) struct ViewBuildArgs {
     /// memory are not read again
     #[arg(long, help_heading = "Files")]
     pub(crate) cat: bool,
+    /// Keep the finished runs, next to the view. If the job is killed or fails, the same command
+    /// with --resume continues after them. For lines and records in files, and for runs in the
+    /// view's directory. outcore keeps the runs for 7 days (OUTCORE_RESUME_DAYS)
+    #[arg(long, help_heading = "Files", conflicts_with_all = ["cat", "force", "dry_run"])]
+    pub(crate) resume: bool,
     /// Replace an existing view
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,

@@ -244,6 +244,7 @@ pub(super) fn materialize(
         force: args.force,
         replace: false,
         keeps_journal: false,
+        verifies_output: false,
         record_io: &args.record_io,
         is_explained: args.explain,
         text: &text,

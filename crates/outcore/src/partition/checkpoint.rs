@@ -32,6 +32,7 @@ use super::restored::{
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer, WrittenPiece};
 use outcore_io::Result;
+use outcore_io::drive::PrivateDir;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::journal::{Journal, Progress};
 use outcore_io::memory::Budget;
@@ -189,6 +190,8 @@ impl<'a> Checkpoints<'a> {
         scratch.vouch();
         let data_bytes = settled.size.data_bytes;
         let moved = || Mutex::new(Moved::default());
+        let mut dirs = scratch.dirs().chain(staged.dirs());
+        let is_marked = continued.is_some() && !dirs.any(PrivateDir::has_damaged_mark);
         let parts = continued
             .as_ref()
             .map(|continued| continued.restored.parts_written().parts);
@@ -198,7 +201,7 @@ impl<'a> Checkpoints<'a> {
             staged,
             journal: Mutex::new(journal),
             mark,
-            is_marked: AtomicBool::new(continued.is_some()),
+            is_marked: AtomicBool::new(is_marked),
             meeting: Meeting::default(),
             pace: Pace::new(data_bytes, volume.device().thread_cpu_ns().is_some()),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),

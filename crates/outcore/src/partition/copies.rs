@@ -4,7 +4,7 @@
 //! Contract: the segments that a distribution leaves in memory stay there for the running job. If
 //! they are small ([`Checkpoints::copies`]), their copies go to scratch, so that a run that
 //! continues this one does not read the input again. Either all segments have a copy or none: a
-//! drive that is full ends the copying, and is no error.
+//! drive that is full ends the copying, is no error, and gets the room of the copies back.
 //!
 //! Bounds: as many writes in flight as those of a worker; an address and a checksum per copy.
 //!
@@ -122,6 +122,8 @@ fn copy(
     if bytes == 0 || !checkpoints.copies(bytes) {
         return Ok(bytes == 0);
     }
+    let scratch = partition.scratch()?;
+    let ends = scratch.ends();
     let is_full = AtomicBool::new(false);
     let cells: Vec<_> = shares.into_iter().map(Mutex::new).collect();
     partition.on_all_threads(|thread| {
@@ -139,7 +141,6 @@ fn copy(
     if !is_full.into_inner() {
         return Ok(true);
     }
-    let scratch = partition.scratch()?;
     for cell in cells {
         let segments = cell.into_inner().unwrap_or_else(PoisonError::into_inner);
         for InMemory { segment, .. } in segments {
@@ -150,6 +151,7 @@ fn copy(
             }
         }
     }
+    scratch.cut_back(&ends)?;
     Ok(false)
 }
 

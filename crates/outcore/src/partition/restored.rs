@@ -26,7 +26,7 @@ use super::bucket::{Bucket, Counts, InputRun, Location, Out};
 use crate::job::JobSize;
 use crate::read::longest::Longest;
 use crate::read::source::InputPart;
-use crate::states::{GIVE_UP, STATE};
+use crate::states::{GIVE_UP, NOTE, STATE};
 use crate::writer::{EdgeBlock, Ranges, WrittenPiece};
 use outcore_io::drive::link::real_path;
 use outcore_io::drive::os::plain_facts;
@@ -821,7 +821,7 @@ impl Reading {
                 let state = std::mem::take(&mut self.part_state);
                 self.parts.push(PartsKept { written, state });
             }
-            STATE => self.reads_in_passes = true,
+            STATE | NOTE => self.reads_in_passes = true,
             _ => return Err(foreign()),
         }
         Ok(())

@@ -21,7 +21,9 @@ use crate::ends::{Output, refuse_existing, scratch_drives};
 use crate::job::{Job, JobOptions, ResumeOptions};
 use crate::writer::whole_pieces;
 use outcore_io::drive::link::{file_behind, real_path};
-use outcore_io::drive::private_dir::{Resumable, claimed_path, is_marked, reopened, sweep};
+use outcore_io::drive::private_dir::{
+    DeadJob, Resumable, claimed_path, is_marked, reopened, resumable_at, sweep,
+};
 use outcore_io::drive::{Access, PrivateDir};
 use outcore_io::memory::Pool;
 use outcore_io::output::{STAGED_PREFIX, parent_of};
@@ -85,10 +87,10 @@ pub(crate) fn mark_of(options: &ResumeOptions, dir: &PrivateDir) -> Result<Resum
     Resumable::new(&journal, options.keep, &options.command)
 }
 
-/// The mark of a dead job that wrote `output` and can be resumed.
-pub fn resumable(output: &Path) -> Option<Resumable> {
+/// The dead job that wrote `output` and can be resumed.
+pub fn resumable(output: &Path) -> Option<DeadJob> {
     let output = file_behind(RESUME, output).ok()?;
-    outcore_io::drive::private_dir::resumable_at(&dir_of(&output))
+    resumable_at(&dir_of(&output))
 }
 
 /// Whether the progress of a job that writes `output` is kept, for a run that continues it.
@@ -345,6 +347,8 @@ impl Resuming {
             age,
         }) = self.found.take()
         {
+            let dirs = scratch_dirs.iter().chain([&dir]);
+            dirs.for_each(|dir| note_damaged_mark(job, dir));
             let rest = FoundRest {
                 scratch_dirs,
                 restored,
@@ -383,6 +387,16 @@ pub(crate) struct FoundRest {
     pub(crate) restored: Restored,
     /// The time since the last checkpoint, if it is known.
     pub(crate) age: Option<Duration>,
+}
+
+/// Tells the user if the mark of a directory that a job has taken over is damaged. The journal
+/// vouches for the directory all the same, and the next checkpoint writes the mark again.
+pub(crate) fn note_damaged_mark(job: &Job, dir: &PrivateDir) {
+    if dir.has_damaged_mark() {
+        let path = dir.path().display();
+        let what = format!("{path}: the mark of the killed job is damaged; its journal is used");
+        job.control.note(what);
+    }
 }
 
 /// The remark on a job whose journal is damaged, or was never committed.

@@ -17,9 +17,9 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::SortedView;
+use super::built::{BuildSummary, Built};
 use super::level::{Generation, GrowingLevel, Level, Places, now_seed};
 use super::manifest::{self, Manifest, NAME};
 use super::output::merge_groups;
@@ -30,8 +30,9 @@ use super::shape::Shape;
 use super::size::{LineLengths, ViewSize};
 use super::sort_lines::{RunSizes, cut_lines};
 use super::sorting::sort_runs;
+use super::step::{EndStep, Place, StepEnd, take_step};
 use super::types::{BuildOptions, FRONT_BYTES_MAX, LineOrders, RowType, ViewType, own_orders};
-use crate::ends::{DriveTraffic, Input, Phase, Phases, input_places};
+use crate::ends::{Input, Phases, input_places};
 use crate::ends::{check_unchanged, open_inputs, traffic_by_drive};
 use crate::job::{Job, JobSize, OutputPlaces, ScratchDrive};
 use crate::key::sort_key::SharedKey;
@@ -44,31 +45,6 @@ use outcore_io::drive::Access;
 use outcore_io::memory::Buf;
 use outcore_io::port::Volume;
 use outcore_io::{Error, Kind, Result};
-
-/// The result of building a view.
-#[derive(Debug, Clone)]
-pub struct BuildSummary {
-    /// Records sorted.
-    pub records: u64,
-    /// The bytes of these records.
-    pub bytes: u64,
-    /// Wall time.
-    pub seconds: f64,
-    /// Bytes read from all drives.
-    pub read_bytes: u64,
-    /// Bytes written to all drives.
-    pub written_bytes: u64,
-    /// Number of runs that readers merge.
-    pub runs: u64,
-    /// Bytes of runs that are still in memory.
-    pub resident_bytes: u64,
-    /// The phases in order.
-    pub phases: Vec<Phase>,
-    /// (name, bytes read, bytes written) of each drive.
-    pub drives: Vec<DriveTraffic>,
-    /// The plan that the build followed.
-    pub plan: ViewPlan,
-}
 
 /// Builds a view of `inputs`, in the given order, in the existing directory `dir`, and opens it.
 /// The type of the inputs is a [`ViewType`], or a reference to the format of records. Runs are
@@ -128,6 +104,7 @@ fn build_from(
         options,
         old: old.as_ref(),
         appends: false,
+        end_step: None,
     };
     let built = request.run(job, what, None)?;
     if let Some(old) = &old {
@@ -137,7 +114,7 @@ fn build_from(
 }
 
 /// The orders for opening a view that was just built: its own.
-fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
+pub(super) fn orders_of(what: &ViewType) -> impl Fn(&str) -> Result<SharedKey> {
     let what = what.clone();
     move |name: &str| match what.item_order() {
         Some((its, order)) if its == name => Ok(Arc::clone(order)),
@@ -235,6 +212,7 @@ fn append_from(
         },
         old: Some(&old),
         appends: true,
+        end_step: None,
     };
     let what = shape.what.clone();
     let built = request.run(job, &what, Some(shape))?;
@@ -242,7 +220,7 @@ fn append_from(
 }
 
 /// Opens the new view, with the runs that are still in memory.
-fn finish(
+pub(super) fn finish(
     job: &Job,
     dir: &Path,
     built: Built,
@@ -276,7 +254,7 @@ fn finish(
 
 /// The data to sort into runs.
 #[derive(Clone, Copy)]
-enum From<'a> {
+pub(super) enum From<'a> {
     Files(&'a [Input]),
     Rows(&'a dyn RowSource),
 }
@@ -289,14 +267,16 @@ struct OpenFiles<'a> {
 }
 
 /// The view to build.
-struct Request<'a> {
-    from: From<'a>,
-    dir: &'a Path,
-    options: BuildOptions,
+pub(super) struct Request<'a> {
+    pub(super) from: From<'a>,
+    pub(super) dir: &'a Path,
+    pub(super) options: BuildOptions,
     /// The existing view.
-    old: Option<&'a Manifest>,
-    /// Whether the runs of the existing view stay.
-    appends: bool,
+    pub(super) old: Option<&'a Manifest>,
+    /// Whether its runs stay.
+    pub(super) appends: bool,
+    /// Takes one step of the job only, and receives its end.
+    pub(super) end_step: Option<EndStep<'a>>,
 }
 
 /// Runs after the first sort.
@@ -305,17 +285,12 @@ struct FirstRuns {
     /// Runs that are still in memory.
     kept: Vec<(u32, Buf)>,
     plan: ViewPlan,
-}
-
-/// A published view.
-struct Built {
-    kept: Vec<(u32, Buf)>,
-    started: Instant,
-    summary: BuildSummary,
+    /// The place of the run after these, if this is a step of the job.
+    next: Option<Place>,
 }
 
 impl Request<'_> {
-    fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
+    pub(super) fn run(&self, job: &Job, what: &ViewType, shape: Option<Shape>) -> Result<Built> {
         let mut phases = Phases::start();
         check_front(what)?;
         let drives = match job.options.drives.is_empty() {
@@ -336,6 +311,7 @@ impl Request<'_> {
             mut level,
             kept,
             plan,
+            next,
         } = first;
         let data_bytes = plan.size.data_bytes;
         phases.end("sort runs", &volume);
@@ -362,6 +338,13 @@ impl Request<'_> {
         job.control.begin_phase("publish", 0);
         let runs = level.runs.len() as u64;
         let (records, bytes) = level.totals();
+        if let Some(end_step) = self.end_step {
+            end_step(StepEnd {
+                view: format!("{:016x}", level.shape.id),
+                runs_count: u64::from(self.first_number()) + runs,
+                next,
+            })?;
+        }
         self.publish(job, level)?;
         phases.end("publish", &volume);
         let (read_bytes, written_bytes) = volume.traffic_bytes();
@@ -383,6 +366,26 @@ impl Request<'_> {
             started,
             summary,
         })
+    }
+
+    /// The result of a job that is done already: its plan, and no work.
+    pub(super) fn planned(&self, job: &Job, what: &ViewType) -> Result<Built> {
+        let From::Files(inputs) = self.from else {
+            return Err(
+                Error::usage("plan view", "rows are not planned without work")
+                    .hint("a bug: please report it"),
+            );
+        };
+        let phases = Phases::start();
+        let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);
+        let places = Places {
+            volume: &volume,
+            drives: &[ScratchDrive::new(self.dir)],
+            dir: self.dir,
+        };
+        let parts = open_inputs(&volume, inputs, what.unit_bytes(), Access::Read)?;
+        let plan = plan_view(self.size(job, &places, &parts, what)?)?;
+        Ok(Built::nothing(phases.started, plan))
     }
 
     /// The first runs of files, with those that are still in memory.
@@ -408,8 +411,8 @@ impl Request<'_> {
             parts: &parts,
         };
         let cut = self.cut(job, files, what, size.clone(), shape.as_ref());
-        let (mut plan, shape, cuts) = match (cut, size.lines) {
-            // Plans again, with room for the longest line.
+        let (mut plan, shape, mut cuts) = match (cut, size.lines) {
+            // Again, with room for the longest line.
             (Err(error), Some(lines)) if error.kind() == Kind::Memory => {
                 let longest_bytes = longest_line(job, files, what)?;
                 let lines = LineLengths {
@@ -426,7 +429,18 @@ impl Request<'_> {
             (cut, _) => cut?,
         };
         plan.set_runs(cuts.len() as u64)?;
-        job.control.show_plan(&plan);
+        let next = match self.end_step {
+            Some(_) => {
+                plan.set_runs(u64::from(self.first_number()) + cuts.len() as u64)?;
+                let next = take_step(&mut cuts, &plan)?;
+                plan.runs = cuts.len() as u64;
+                next
+            }
+            None => None,
+        };
+        if self.end_step.is_none() || !self.appends {
+            job.control.show_plan(&plan);
+        }
         let is_last = plan.merges.is_empty();
         let counts: Vec<u64> = cuts.iter().map(|cut| cut.units).collect();
         let mut level = Level::stage(
@@ -441,7 +455,12 @@ impl Request<'_> {
         let keeps = size.keeps_runs && is_last;
         let kept = sort_runs(job, volume, &parts, &cuts, &plan, &mut level, keeps)?;
         check_unchanged(volume, &parts, false)?;
-        Ok(FirstRuns { level, kept, plan })
+        Ok(FirstRuns {
+            level,
+            kept,
+            plan,
+            next,
+        })
     }
 
     /// The plan for files of a size, and the runs that they are divided into.
@@ -510,8 +529,12 @@ impl Request<'_> {
             (false, true) => plan.merges = vec![1],
             _ => {}
         }
-        let kept = Vec::new();
-        Ok(FirstRuns { level, kept, plan })
+        Ok(FirstRuns {
+            level,
+            kept: Vec::new(),
+            plan,
+            next: None,
+        })
     }
 
     /// The shape of a new view.

@@ -388,6 +388,11 @@ impl Manifest {
         self.runs.iter().map(|run| run.path.clone()).collect()
     }
 
+    /// Whether `id` is the number of this view.
+    pub(super) fn is_called(&self, id: &str) -> bool {
+        self.id == id
+    }
+
     /// Whether both name the same runs.
     pub(super) fn names_runs_of(&self, other: &Manifest) -> bool {
         self.id == other.id && self.run_paths() == other.run_paths()

@@ -20,10 +20,12 @@
 //! a second block.
 
 mod build;
+mod built;
 mod copy;
 mod device;
 mod fetch;
 mod index;
+mod kept;
 mod level;
 mod lookup;
 mod manifest;
@@ -39,6 +41,7 @@ mod size;
 mod sort_lines;
 mod sort_run;
 mod sorting;
+mod step;
 mod types;
 mod values;
 mod verify;
@@ -48,8 +51,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use build::{BuildSummary, append, append_rows, append_with, build, build_rows};
+pub use build::{append, append_rows, append_with, build, build_rows};
+pub use built::BuildSummary;
 pub use device::{HostMerge, MergeDevice, MergeStream, RunLocation, RunsAbout};
+pub use kept::build_kept;
 pub use output::WriteSummary;
 pub use plan::{ViewPlan, has_plan_of_rows, plan_view};
 pub use size::{LineLengths, ViewSize, size_of_lines};

@@ -204,3 +204,42 @@ fn a_run_that_is_killed_at_its_very_end_leaves_nothing_for_long() {
     }
     println!("{refused} runs found a finished output without a journal");
 }
+
+#[test]
+fn a_damaged_mark_costs_nothing_and_is_named() {
+    let job = numbers();
+    for number in 0..3 {
+        killed_late(&job);
+        let marks = files(&job, "resume");
+        assert_eq!(marks.len(), 2);
+        // The mark of the output, that of scratch, and both.
+        for (place, path) in marks.iter().enumerate() {
+            if number == 2 || number == place {
+                let mut bytes = std::fs::read(path).unwrap();
+                bytes[5] ^= 1;
+                std::fs::write(path, bytes).unwrap();
+            }
+        }
+        let kept = job.place.names();
+        let listed = job.place.run(&["scratch", "list", "."]).ok().text();
+        assert!(listed.contains("its mark is damaged"), "{listed}");
+        assert!(!listed.contains("left over"), "{listed}");
+        job.place.run(&["scratch", "clean", "."]).ok();
+        assert_eq!(job.place.names(), kept);
+        // A kill before the next checkpoint leaves all as it is.
+        let killed = job.run_with("kill@12");
+        assert!(killed.code.is_none(), "{killed:?}");
+        let answer = job.resume().ok();
+        for part in ["mark of the killed job is damaged", "continues the run"] {
+            assert!(answer.stderr.contains(part), "{answer:?}");
+        }
+        job.is_whole("a damaged mark");
+    }
+    killed_late(&job);
+    for path in files(&job, "resume") {
+        std::fs::write(path, b"").unwrap();
+    }
+    let clean = ["scratch", "clean", ".", "--resumable"];
+    job.place.run(&clean).ok();
+    assert_eq!(job.place.names(), ["in"]);
+}

@@ -337,6 +337,43 @@ fn a_damaged_state_is_found_and_a_damaged_journal_continues_nothing() {
 }
 
 #[test]
+fn a_journal_of_passes_that_is_cut_is_named_and_the_way_out_once() {
+    let passes = Passes::of_graph();
+    for kernel in ["kcore g.graph", "cc g.graph"] {
+        let job = passes.job(&format!("graph {kernel} -o {OUTPUT} --threads 1"));
+        job.killed_late();
+        let mut names = passes.place.names();
+        names.retain(|name| name.starts_with(".outcore-"));
+        let dir = passes.place.path(&names[0]);
+        let journal = dir.join("journal");
+        let bytes = std::fs::read(&journal).unwrap();
+        if kernel.starts_with("kcore") {
+            // The states of the first commits have been overwritten.
+            std::fs::write(&journal, &bytes[..bytes.len() / 2 + 17]).unwrap();
+        } else {
+            for name in ["state-0", "state-1"] {
+                let len_bytes = std::fs::read(dir.join(name)).map_or(0, |bytes| bytes.len());
+                std::fs::write(dir.join(name), vec![7; len_bytes]).unwrap();
+            }
+        }
+        let answer = job.resume();
+        assert_eq!(
+            answer.stderr.matches("give the killed job up").count(),
+            1,
+            "{answer:?}"
+        );
+        let cause = match kernel.starts_with("kcore") {
+            true => "the journal of the killed job is torn or damaged",
+            false => "the state of the killed job is damaged",
+        };
+        answer.fails(4, &[cause], "outcore scratch clean --resumable .");
+        job.give_up();
+        job.resume().ok();
+        job.is_whole(kernel);
+    }
+}
+
+#[test]
 fn a_job_whose_last_state_is_damaged_or_gone_continues_from_the_one_before() {
     let passes = Passes::of_graph();
     let command = format!("graph pagerank g.graph -o {OUTPUT} --iterations 60 --tolerance 0");

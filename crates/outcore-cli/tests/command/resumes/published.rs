@@ -297,3 +297,26 @@ fn cleaning_counts_what_can_be_resumed() {
         assert_eq!(job.place.names(), ["in"]);
     }
 }
+
+#[test]
+fn an_output_in_place_with_a_damaged_journal_is_refused_with_the_way_out() {
+    let job = numbers();
+    published(&job);
+    let journal = &files(&job, "journal")[0];
+    let mut bytes = std::fs::read(journal).unwrap();
+    // The last commit has the record of the finished file.
+    let last = bytes.len() - 4096;
+    bytes[last] ^= 1;
+    std::fs::write(journal, bytes).unwrap();
+    let clean = "outcore scratch clean --resumable .";
+    with(&job, &[]).fails(
+        2,
+        &["it exists already", "a killed run with this output is kept"],
+        clean,
+    );
+    assert!(job.is_kept());
+    job.place
+        .run(&["scratch", "clean", "--resumable", "."])
+        .ok();
+    job.is_whole("cleaned");
+}

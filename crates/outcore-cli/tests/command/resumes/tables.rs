@@ -286,6 +286,27 @@ fn a_changed_unfinished_table_is_written_again() {
 }
 
 #[test]
+fn tables_without_passages_are_resumed() {
+    let table = csv(40_000, 1 << 40, false);
+    for (names, options) in [
+        (PARQUET, "--substring 12 --of text --threads 1"),
+        (
+            ["in.csv", "out.csv"],
+            "--substring 30 --of text --threads 2",
+        ),
+    ] {
+        let options = format!("{options} --memory 24MiB");
+        let job = table_job(&table, "dedup", names, &options);
+        let plain = job.command.iter().filter(|word| *word != "--resume");
+        let plain: Vec<&String> = plain.collect();
+        job.place.run(&plain).ok();
+        job.is_whole("without a state");
+        let (kept, _) = job.walk("kill");
+        assert!(kept > 2, "{options}: {kept}");
+    }
+}
+
+#[test]
 fn another_group_join_or_choice_is_refused_with_the_difference() {
     let table = csv(150_000, 1 << 40, false);
     for (verb, options, other, difference) in [
@@ -312,6 +333,12 @@ fn another_group_join_or_choice_is_refused_with_the_difference() {
             "--near text --memory 20MiB",
             "--seed 9",
             "its seed was 1, and is 9 now",
+        ),
+        (
+            "dedup",
+            "--substring 12 --of text --memory 24MiB",
+            "--tokens",
+            "its unit of that length was Bytes, and is Tokens now",
         ),
         (
             "window",
@@ -438,7 +465,6 @@ fn tables_that_cannot_be_resumed_reject_the_option() {
         &["--resume"],
         "",
     );
-    run("dedup in.parquet --substring 9 --of b -o o.parquet --resume").fails(2, &["--resume"], "");
     run("join in.parquet in.csv --on a --unordered -o o.parquet --resume").fails(
         2,
         &["--resume"],

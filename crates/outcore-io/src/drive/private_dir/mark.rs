@@ -1,9 +1,10 @@
 //! Marks of private directories whose jobs can be resumed.
 //!
-//! Contract: a mark names the job's journal, the command that resumes the job, and how long the
-//! directory is kept. A mark counts until the journal is certainly gone, or until the journal's
-//! last write is older than that time. If the journal cannot be found, the last write in the marked
-//! directory decides.
+//! Contract: a mark names the job's journal, the command that resumes it, and how long it is kept.
+//! It counts until the journal is certainly gone, or its last write is longer ago than that time.
+//! If the journal cannot be found, the last write in the marked directory counts. A damaged mark
+//! says that a job can be resumed, but not which: its directory stays until the last write in it is
+//! [`KEPT_DAMAGED`] ago, since a journal elsewhere may vouch for it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -24,7 +25,11 @@ use crate::error::{Error, Result};
 /// The name of the mark.
 pub(super) const RESUME: &str = "resume";
 
-/// Whether a file of that name marks a job that can be resumed.
+/// How long a directory with a damaged mark stays after its last write: the time that marks have by
+/// default.
+const KEPT_DAMAGED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Whether a file of that name says that a job can be resumed.
 pub(super) fn is_of_resume(name: &OsStr) -> bool {
     name == RESUME || name == "journal"
 }
@@ -94,14 +99,26 @@ fn idle_in(dir: &Arc<OwnedFd>) -> Option<Duration> {
     SystemTime::now().duration_since(written.max()?).ok()
 }
 
-/// The mark of an open directory, unless its job can certainly not be resumed any more.
-pub(super) fn mark_in(dir: &Arc<OwnedFd>) -> io::Result<Option<Resumable>> {
-    match commit::read_whole(dir, RESUME) {
-        Ok(bytes) => {
-            let mark: Option<Resumable> = commit::unseal(RESUME, &bytes);
-            Ok(mark.filter(|mark| !mark.is_over(idle_in(dir))))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// The state of the mark of a directory.
+pub(super) enum MarkState {
+    /// There is none, or it is over.
+    Absent,
+    Whole(Resumable),
+    Damaged,
+}
+
+/// The state of the mark of an open directory.
+pub(super) fn mark_in(dir: &Arc<OwnedFd>) -> io::Result<MarkState> {
+    let bytes = match commit::read_whole(dir, RESUME) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(MarkState::Absent),
+        Err(error) => return Err(error),
+    };
+    let idle = idle_in(dir);
+    Ok(match commit::unseal::<Resumable>(RESUME, &bytes) {
+        Some(mark) if mark.is_over(idle) => MarkState::Absent,
+        Some(mark) => MarkState::Whole(mark),
+        None if idle.is_some_and(|idle| idle >= KEPT_DAMAGED) => MarkState::Absent,
+        None => MarkState::Damaged,
+    })
 }

@@ -4,6 +4,7 @@
 //! directory of the job, durably. A marked directory stays when its owner drops it or dies. No
 //! sweep removes it until the journal is gone or older than the time in the mark.
 //! [`PrivateDir::reopen`] takes such a directory over, with its lock, so only one job resumes it.
+//! A directory with a damaged mark is treated alike: the journal decides whether it is of use.
 //!
 //! The directory with the journal is next to the output. Its number follows from the output's name
 //! ([`claimed_path`]), so the next run of the same command finds it.
@@ -13,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
@@ -28,11 +30,27 @@ pub fn claimed_path(parent: &Path, set: &OsStr) -> PathBuf {
     parent.join(name_of(bytes_checksum(set.as_bytes())))
 }
 
-/// The mark of a private directory whose job can be resumed and is not running.
-pub fn resumable_at(path: &Path) -> Option<Resumable> {
+/// A job that can be resumed and is not running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadJob {
+    /// The command that resumes it; unknown if its mark is damaged.
+    pub command: Option<String>,
+    /// The time since the last record of its journal; `None` if it is unknown.
+    pub age: Option<Duration>,
+}
+
+/// The job of a private directory that can be resumed and is not running.
+pub fn resumable_at(path: &Path) -> Option<DeadJob> {
     let above = Places::default().dir(parent_of(path)).ok()?;
     match look_at(&above, path.file_name()?) {
-        Ok(Some((State::Resumable(mark), ..))) => Some(mark),
+        Ok(Some((State::Resumable(mark), ..))) => Some(DeadJob {
+            age: mark.age(),
+            command: Some(mark.command),
+        }),
+        Ok(Some((State::DamagedMark, ..))) => Some(DeadJob {
+            age: None,
+            command: None,
+        }),
         _ => None,
     }
 }
@@ -74,8 +92,9 @@ impl PrivateDir {
             || look_at(&above, name),
             |looked| matches!(looked, Ok(Some((State::InUse, ..)))),
         );
+        let is_mark_damaged = matches!(looked, Ok(Some((State::DamagedMark, ..))));
         let (dir, lock) = match looked {
-            Ok(Some((State::Resumable(_), dir, Some(lock)))) => (dir, lock),
+            Ok(Some((State::Resumable(_) | State::DamagedMark, dir, Some(lock)))) => (dir, lock),
             Ok(Some((State::InUse, ..))) => {
                 return Err(Error::usage(
                     "resume",
@@ -100,11 +119,17 @@ impl PrivateDir {
             spare: spare.collect(),
             owner: Owner::Lock(lock, held),
             is_kept: AtomicBool::new(true),
+            is_mark_damaged,
         }))
     }
 
-    /// Marks the directory, durably, as one of a job that can be resumed. The directory stays when
-    /// it is dropped.
+    /// Whether it was taken over with a damaged mark, which [`PrivateDir::keep_to_resume`] writes
+    /// again.
+    pub fn has_damaged_mark(&self) -> bool {
+        self.is_mark_damaged
+    }
+
+    /// Marks it, durably, as a directory of a job that can be resumed; it stays when it is dropped.
     ///
     /// # Errors
     /// The system's error.

@@ -19,7 +19,7 @@ use super::super::places::{Places, is_private_name, open_dir};
 use super::commit::{self, Opened, Settled};
 use super::contents::{self, is_known};
 use super::folders::MADE;
-use super::mark::{Resumable, mark_in};
+use super::mark::{MarkState, Resumable, mark_in};
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
@@ -37,7 +37,9 @@ pub enum State {
     Kept(PathBuf),
     /// The owner is gone, and its job can be resumed.
     Resumable(Resumable),
-    /// The entry does not look like a directory of ours, for this reason, and is left alone.
+    /// Its owner is gone. Its job can be resumed, but its mark is damaged and does not name it.
+    DamagedMark,
+    /// It does not look like a directory of ours, for this reason, and is left alone.
     Unknown(String),
 }
 
@@ -138,8 +140,9 @@ pub(super) fn look_at(
             Ok(kept) => match kept.iter().find(|kept| !kept.is_gone()) {
                 Some(kept) => State::Kept(OsStr::from_bytes(&kept.file).into()),
                 None => match mark_in(&dir) {
-                    Ok(Some(mark)) => State::Resumable(mark),
-                    Ok(None) => State::LeftOver,
+                    Ok(MarkState::Whole(mark)) => State::Resumable(mark),
+                    Ok(MarkState::Damaged) => State::DamagedMark,
+                    Ok(MarkState::Absent) => State::LeftOver,
                     Err(_) => unknown("its mark cannot be read"),
                 },
             },
@@ -192,7 +195,7 @@ pub(super) fn sweep_one(
         State::LeftOver => {}
         State::InUse => return Ok(Swept::InUse),
         State::Unknown(cause) => return Ok(Swept::Left(cause)),
-        State::Resumable(_) => return left("its job can be resumed"),
+        State::Resumable(_) | State::DamagedMark => return left("its job can be resumed"),
         State::Kept(_) if commit::is_decided(&opened) => {}
         State::Kept(path) => {
             let cause = format!(

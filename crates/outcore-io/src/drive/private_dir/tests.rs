@@ -552,8 +552,9 @@ fn a_marked_directory_is_kept_until_its_journal_is_gone_or_old() {
             State::Resumable(mark.clone())
         ]
     );
-    assert_eq!(resumable_at(&paths[0]), Some(mark));
-    // A directory has one owner at a time; dropping it again changes nothing.
+    let found = resumable_at(&paths[0]).and_then(|dead| dead.command);
+    assert_eq!(found, Some(mark.command));
+    // One owner at a time; dropping it again changes nothing.
     let again = PrivateDir::reopen(&Places::default(), &paths[0])
         .unwrap()
         .unwrap();
@@ -625,5 +626,53 @@ fn only_a_directory_of_a_job_that_can_be_resumed_is_forgotten() {
     assert!(forget(&paths[0]).unwrap() && !paths[0].exists());
     assert!(!forget(&paths[0]).unwrap());
     drop(other);
+    fs::remove_dir_all(parent).unwrap();
+}
+
+#[test]
+fn a_directory_with_a_damaged_mark_is_kept_and_can_be_taken_over() {
+    let parent = parent("damaged-mark");
+    let dir = make(&parent);
+    let path = dir.path().to_path_buf();
+    let journal = path.join("journal");
+    fs::write(&journal, b"records").unwrap();
+    let week = std::time::Duration::from_secs(7 * 24 * 60 * 60);
+    let mark = Resumable::new(&journal, week, "outcore sort").unwrap();
+    dir.keep_to_resume(&mark).unwrap();
+    drop(dir);
+    let whole = fs::read(path.join("resume")).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        fs::write(path.join("resume"), bytes).unwrap();
+        let states = list(&parent).unwrap();
+        assert_eq!(states, [(path.clone(), State::DamagedMark)], "{at}");
+    }
+    for damaged in [&b""[..], &whole[..whole.len() / 2], &[0; 99]] {
+        fs::write(path.join("resume"), damaged).unwrap();
+        assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
+    }
+    let found = resumable_at(&path).unwrap();
+    assert_eq!(found.command, None);
+    let again = PrivateDir::reopen(&Places::default(), &path).unwrap();
+    let again = again.unwrap();
+    assert!(again.has_damaged_mark() && journal.exists());
+    again.keep_to_resume(&mark).unwrap();
+    drop(again);
+    let command = resumable_at(&path).and_then(|dead| dead.command);
+    assert_eq!(command.as_deref(), Some("outcore sort"));
+
+    // It stays for a week after the last write in it, or until the user gives it up.
+    fs::write(path.join("resume"), b"").unwrap();
+    for entry in fs::read_dir(&path).unwrap() {
+        let file = File::options().write(true).open(entry.unwrap().path());
+        let file = file.unwrap();
+        let written = std::time::SystemTime::now() - week / 7 * 8;
+        file.set_modified(written).unwrap();
+    }
+    fs::write(path.join("items-0"), b"a later write").unwrap();
+    assert_eq!(sweep(&parent).unwrap(), Vec::<PathBuf>::new());
+    fs::remove_file(path.join("items-0")).unwrap();
+    assert_eq!(sweep(&parent).unwrap(), std::slice::from_ref(&path));
     fs::remove_dir_all(parent).unwrap();
 }

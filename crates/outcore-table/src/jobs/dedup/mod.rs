@@ -16,6 +16,7 @@
 
 mod by_key;
 mod components;
+mod cut_sink;
 mod cuts;
 mod marks;
 mod minhash;

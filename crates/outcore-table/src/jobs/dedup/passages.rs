@@ -14,11 +14,14 @@
 //! Research and Development 1987): a polynomial modulo the prime 2^61 - 1, at two random points.
 //!
 //! Bounds: four multiplications per byte of text, or per token, for any length of the passages; two
-//! bits per slot of [`Repeats`]; 16 bytes per token of a passage.
+//! bits per slot of [`Repeats`]; 16 bytes per token of a passage. [`Looked`] is the state of a job
+//! that has added all passages.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use outcore::states::{Column, PassState};
+use serde::{Deserialize, Serialize};
 use twox_hash::{XxHash3_64, XxHash3_128};
 
 const PRIME: u64 = (1 << 61) - 1;
@@ -214,6 +217,47 @@ impl Repeats {
     pub(super) fn may_repeat(&self, hash: Hash) -> bool {
         let (word, once) = self.place(hash);
         word.load(Ordering::Relaxed) & once << 1 != 0
+    }
+}
+
+/// The state after the first read: the passages that may repeat.
+pub(super) struct Looked {
+    pub(super) repeats: Repeats,
+    /// Bytes or tokens of all texts.
+    pub(super) text_units: u64,
+    /// Passages whose slot was already hit.
+    pub(super) again: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct LookedFacts {
+    filter_bytes: u64,
+    text_units: u64,
+    again: u64,
+}
+
+impl PassState for Looked {
+    const NAME: &'static str = "passages that may repeat";
+    type Facts = LookedFacts;
+
+    fn facts(&self) -> LookedFacts {
+        LookedFacts {
+            filter_bytes: self.repeats.memory_bytes(),
+            text_units: self.text_units,
+            again: self.again,
+        }
+    }
+
+    fn take(&mut self, facts: LookedFacts) {
+        *self = Looked {
+            repeats: Repeats::new(facts.filter_bytes),
+            text_units: facts.text_units,
+            again: facts.again,
+        };
+    }
+
+    fn columns(&mut self) -> Vec<Column<'_>> {
+        vec![Column::Atomic64(&self.repeats.words)]
     }
 }
 

@@ -18,7 +18,8 @@
 //!
 //! Bounds: a sixteenth of the memory for the cuts, at most 64 bytes each, and an eighth for the
 //! filter. I/O is two reads of the texts, the sorts of the repeated passages, 28 and 20 bytes each,
-//! and a copy.
+//! and a copy. A job that keeps its state keeps the filter after the first read, and the cuts after
+//! the sorts.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -35,14 +36,15 @@ use outcore::sort::lines::rows::{RowBatch, RowPart, RowSink, RowSource, TakeRows
 use outcore_io::memory::Budget;
 use outcore_io::{Error, Kind, Result, threads, units};
 
-use super::cuts::{CUT_BYTES, Cut, Cutting, Mark, Removed, removed_schema, united};
+use super::cut_sink::{CutSink, KeptCuts, check_count, cut_short};
+use super::cuts::{CUT_BYTES, Cut, Cutting, Mark, Removed, removed_schema};
 use super::near::check_text;
-use super::passages::{Hash, PassageUnit, Passages, Repeats};
-use super::{Chosen, DEDUP, DedupSummary, write};
+use super::passages::{Hash, Looked, PassageUnit, Passages, Repeats};
+use super::{Chosen, DEDUP, DedupSummary, refuse_removed, write};
 use crate::fault;
 use crate::input::{PieceQueue, TableInput};
 use crate::jobs::copy::starts_of;
-use crate::jobs::journal::scratch_dir;
+use crate::jobs::journal::{self, scratch_dir};
 use crate::jobs::rows_in::ReadShape;
 use crate::jobs::sort::{open, read_shape, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
@@ -108,6 +110,7 @@ pub fn dedup_substring(
     removed: Option<(&PathBuf, &OutputOptions)>,
 ) -> Result<SubstringSummary> {
     let started = Instant::now();
+    refuse_removed(job, removed.is_some())?;
     let input = open(job, ends)?;
     check_text(input.schema(), &wanted.column)?;
     if !(Passages::len_min(wanted.unit)..=UNITS_COUNT_MAX).contains(&wanted.units_count) {
@@ -123,45 +126,95 @@ pub fn dedup_substring(
         Error::usage(DEDUP, "the table has more than 2^32 rows")
             .hint("remove repeated passages from parts of the table first")
     })?;
-    let free_bytes = job.budget.free_bytes();
-    let _cuts = job.budget.reserve(CUTS, free_bytes / CUTS_SHARE)?;
-    let texts = input.narrowed(std::slice::from_ref(&wanted.column), input.job())?;
-    let search = Search {
-        texts: &texts,
-        starts: starts_of(texts.pieces()),
-        passages: Passages::new(wanted.unit, wanted.units_count),
-        units_count: wanted.units_count,
-        dir: scratch_dir(ends.outputs),
+    let options = vec![
+        journal::option("column", &wanted.column),
+        journal::option("least length of passages", wanted.units_count),
+        journal::option("unit of that length", format!("{:?}", wanted.unit)),
+    ];
+    let kind = "removal of passages of a table";
+    let passes = journal::begin_passes(job, ends, &input, kind, options)?;
+    let Some(passes) = passes else {
+        return Removal {
+            job,
+            ends,
+            input: &input,
+            wanted,
+            removed,
+        }
+        .run(started);
     };
-    let (cuts, sorted) = search.run(job, free_bytes)?;
-    let cutting = Cutting {
-        cuts: &cuts,
-        starts: starts_of(input.pieces()),
-        pieces: input.pieces(),
-        unit: wanted.unit,
-        column: crate::schema::column_index(input.schema(), &wanted.column, DEDUP)?,
+    let ends = TableEnds {
+        outputs: &passes.outputs,
+        writes: &passes.writes,
+        ..*ends
     };
-    let schema = removed_schema();
-    let chosen = Chosen {
-        kept: &cutting,
-        others: &Removed(&cutting),
-        others_schema: &schema,
-    };
-    let sorted = super::Sorted {
+    let removal = Removal {
+        job: &passes.job,
+        ends: &ends,
         input: &input,
-        sorted,
+        wanted,
+        removed,
     };
-    let DedupSummary {
-        table,
-        removed_bytes,
-        ..
-    } = write(job, ends, sorted, &chosen, removed)?.since(started);
-    Ok(SubstringSummary {
-        table,
-        cuts: cuts.len() as u64,
-        cut_units: cuts.iter().map(|cut| u64::from(cut.end - cut.start)).sum(),
-        removed_bytes,
-    })
+    let done = removal.run(started)?;
+    passes.kept.publish(&passes.job)?;
+    Ok(done)
+}
+
+/// A removal of passages.
+struct Removal<'a> {
+    job: &'a Job,
+    ends: &'a TableEnds<'a>,
+    input: &'a TableInput,
+    wanted: &'a Substring,
+    removed: Option<(&'a PathBuf, &'a OutputOptions)>,
+}
+
+impl Removal<'_> {
+    fn run(&self, started: Instant) -> Result<SubstringSummary> {
+        let Removal {
+            job,
+            ends,
+            input,
+            wanted,
+            removed,
+        } = *self;
+        let free_bytes = job.budget.free_bytes();
+        let _cuts = job.budget.reserve(CUTS, free_bytes / CUTS_SHARE)?;
+        let texts = input.narrowed(std::slice::from_ref(&wanted.column), input.job())?;
+        let search = Search {
+            texts: &texts,
+            starts: starts_of(texts.pieces()),
+            passages: Passages::new(wanted.unit, wanted.units_count),
+            units_count: wanted.units_count,
+            dir: scratch_dir(ends.outputs),
+        };
+        let (cuts, sorted) = search.run(job, free_bytes)?;
+        let cutting = Cutting {
+            cuts: &cuts,
+            starts: starts_of(input.pieces()),
+            pieces: input.pieces(),
+            unit: wanted.unit,
+            column: crate::schema::column_index(input.schema(), &wanted.column, DEDUP)?,
+        };
+        let schema = removed_schema();
+        let chosen = Chosen {
+            kept: &cutting,
+            others: &Removed(&cutting),
+            others_schema: &schema,
+        };
+        let sorted = super::Sorted { input, sorted };
+        let DedupSummary {
+            table,
+            removed_bytes,
+            ..
+        } = write(job, ends, sorted, &chosen, removed)?.since(started);
+        Ok(SubstringSummary {
+            table,
+            cuts: cuts.len() as u64,
+            cut_units: cuts.iter().map(|cut| u64::from(cut.end - cut.start)).sum(),
+            removed_bytes,
+        })
+    }
 }
 
 /// The search for repeated passages.
@@ -186,19 +239,21 @@ struct Seen {
 impl Search<'_> {
     /// Returns the cuts, in order.
     fn run(&self, job: &Job, free_bytes: u64) -> Result<(Vec<Cut>, TableSummary)> {
-        let stored_bytes: u64 = self
-            .texts
-            .pieces()
-            .iter()
-            .map(|piece| piece.stored_bytes)
-            .sum();
-        // If the memory allows, the filter has about eight 2-bit slots per stored byte.
-        let filter_bytes = stored_bytes
-            .saturating_mul(16)
-            .max(FILTER_BYTES_MIN)
-            .min(free_bytes / FILTER_SHARE);
-        let repeats = Repeats::new(filter_bytes);
-        let _filter = job.budget.reserve(FILTER, repeats.memory_bytes())?;
+        // Lists grow by doubling, and are joined at the end.
+        let cuts_max = free_bytes / CUTS_SHARE / (4 * CUT_BYTES);
+        if let Some(cuts) = kept_cuts(job, cuts_max)? {
+            return Ok((cuts, TableSummary::default()));
+        }
+        let mut looked = Looked {
+            repeats: Repeats::new(0),
+            text_units: 0,
+            again: 0,
+        };
+        let is_looked = job.restore_state(&mut looked)?;
+        if !is_looked {
+            looked.repeats = Repeats::new(self.filter_bytes(free_bytes));
+        }
+        let _filter = job.budget.reserve(FILTER, looked.repeats.memory_bytes())?;
         // Both sorts run at the same time, and the first one also reads.
         let third_bytes = job.budget.free_bytes() / 3;
         let with = |bytes: u64| Job {
@@ -207,24 +262,25 @@ impl Search<'_> {
         };
         let (first, second) = (with(2 * third_bytes), with(third_bytes));
         let shape = read_shape(&first, self.texts.need(), usize::MAX);
-        let seen = self.look(job, shape, &repeats)?;
-        let again = seen.again.into_inner();
+        if !is_looked {
+            self.look(job, shape, &mut looked)?;
+            job.keep_state(&mut looked)?;
+        }
+        let Looked {
+            repeats,
+            text_units,
+            again,
+        } = looked;
         let (sender, receiver) = sync_channel(BATCHES);
         let marks = Marks {
             receiver: Mutex::new(receiver),
             rows_count: self.texts.rows_count(),
-            text_units: seen.text_units.into_inner(),
+            text_units,
             data_bytes: again * (MARK_BYTES + size_of::<u32>()) as u64,
             threads_count: shape.readers_count,
         };
-        let cuts = CutSink {
-            units_count: self.units_count,
-            part_bytes: (marks.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES),
-            // Lists grow by doubling, and are joined at the end.
-            cuts_max: free_bytes / CUTS_SHARE / (4 * CUT_BYTES),
-            cuts: AtomicU64::new(0),
-            parts: Mutex::new(Vec::new()),
-        };
+        let part_bytes = (marks.data_bytes / shape.readers_count as u64).clamp(1, PART_BYTES);
+        let cuts = CutSink::new(self.units_count, part_bytes, cuts_max);
         let source = PassagesIn {
             search: self,
             repeats: &repeats,
@@ -273,15 +329,7 @@ impl Search<'_> {
             let sorted = sorted.map_err(|_| gone())?;
             Ok::<_, Error>((found, sorted))
         })?;
-        let (found, sorted) = match (found, sorted) {
-            // The first sort failed because the second one stopped; the second one's error is the
-            // cause.
-            (Err(error), Err(reason)) if error.kind() == Kind::Interrupted => {
-                return Err(with_hint(reason));
-            }
-            (Err(error), _) | (_, Err(error)) => return Err(with_hint(error)),
-            (Ok(found), Ok(sorted)) => (found, sorted),
-        };
+        let (found, sorted) = both(found, sorted)?;
         self.texts.check_unchanged()?;
         let summary = TableSummary::of_sort(found, (0, self.texts.read_bytes()), Vec::new());
         let summary = TableSummary {
@@ -290,7 +338,24 @@ impl Search<'_> {
             scratch_bytes: summary.scratch_bytes + sorted.scratch_bytes,
             ..summary
         };
-        Ok((cuts.all(), summary))
+        let cuts = cuts.all();
+        let mut kept = KeptCuts::of(job, &cuts);
+        job.keep_state(&mut kept)?;
+        Ok((cuts, summary))
+    }
+
+    /// The memory of the filter: if possible, about eight 2-bit slots per stored byte.
+    fn filter_bytes(&self, free_bytes: u64) -> u64 {
+        self.stored_bytes()
+            .saturating_mul(16)
+            .max(FILTER_BYTES_MIN)
+            .min(free_bytes / FILTER_SHARE)
+    }
+
+    /// The stored bytes of all texts.
+    fn stored_bytes(&self) -> u64 {
+        let pieces = self.texts.pieces().iter();
+        pieces.map(|piece| piece.stored_bytes).sum()
     }
 
     /// Passes each text, with its row, to `take`, for pieces that no thread has taken yet.
@@ -323,14 +388,10 @@ impl Search<'_> {
     }
 
     /// Reads all texts, and adds their passages to the filter.
-    fn look(&self, job: &Job, shape: ReadShape, repeats: &Repeats) -> Result<Seen> {
-        let stored_bytes = self
-            .texts
-            .pieces()
-            .iter()
-            .map(|piece| piece.stored_bytes)
-            .sum();
-        job.control.begin_phase("look for passages", stored_bytes);
+    fn look(&self, job: &Job, shape: ReadShape, looked: &mut Looked) -> Result<()> {
+        let repeats = &looked.repeats;
+        job.control
+            .begin_phase("look for passages", self.stored_bytes());
         let (seen, queue) = (Seen::default(), PieceQueue::new(shape.readers_count));
         let work = |_thread: usize| {
             let (mut again, mut units) = (0, 0);
@@ -345,8 +406,32 @@ impl Search<'_> {
         };
         let done = threads::together("outcore-table-passages", shape.readers_count, work)?;
         done.into_iter().collect::<Result<Vec<()>>>()?;
-        Ok(seen)
+        looked.again = seen.again.into_inner();
+        looked.text_units = seen.text_units.into_inner();
+        Ok(())
     }
+}
+
+/// The results of the two sorts, or the error that is the cause.
+fn both<T>(found: Result<T>, sorted: Result<T>) -> Result<(T, T)> {
+    match (found, sorted) {
+        // The first sort failed because the second one stopped; the second one's error is the
+        // cause.
+        (Err(error), Err(reason)) if error.kind() == Kind::Interrupted => Err(with_hint(reason)),
+        (Err(error), _) | (_, Err(error)) => Err(with_hint(error)),
+        (Ok(found), Ok(sorted)) => Ok((found, sorted)),
+    }
+}
+
+/// The cuts that a killed run has kept, at most `cuts_max`.
+fn kept_cuts(job: &Job, cuts_max: u64) -> Result<Option<Vec<Cut>>> {
+    let mut kept = KeptCuts::default();
+    if !job.restore_state(&mut kept)? {
+        return Ok(None);
+    }
+    let cuts = kept.cuts()?;
+    check_count(cuts.len() as u64, cuts_max).map_err(with_hint)?;
+    Ok(Some(cuts))
 }
 
 /// Adds a hint to an error of one of the sorts, which only knows its share of the memory.
@@ -527,10 +612,6 @@ impl RowPart for FirstPart<'_> {
     }
 }
 
-fn cut_short() -> Error {
-    Error::corrupt(DEDUP, "a passage is cut short").hint("a bug, or scratch was changed: run again")
-}
-
 /// Places of repeated passages, in the order in which they are found.
 struct Marks {
     receiver: Mutex<Receiver<RowBatch>>,
@@ -572,78 +653,5 @@ impl RowSource for Marks {
             drop(receiver);
             take(&marks, 0)?;
         }
-    }
-}
-
-/// Takes places in order, and merges those that touch.
-struct CutSink {
-    /// The least length of passages; places store only the excess.
-    units_count: usize,
-    part_bytes: u64,
-    cuts_max: u64,
-    cuts: AtomicU64,
-    parts: Mutex<Vec<(usize, Vec<Cut>)>>,
-}
-
-struct CutPart<'s> {
-    sink: &'s CutSink,
-    number: usize,
-    cuts: Vec<Cut>,
-}
-
-impl CutSink {
-    fn all(self) -> Vec<Cut> {
-        let mut parts = self
-            .parts
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        parts.sort_by_key(|(number, _)| *number);
-        let mut all = Vec::new();
-        for cut in parts.into_iter().flat_map(|(_, cuts)| cuts) {
-            united(&mut all, cut);
-        }
-        all
-    }
-}
-
-impl RowSink for CutSink {
-    fn part_bytes(&self) -> u64 {
-        self.part_bytes
-    }
-
-    fn begin(&self, number: usize, _: Option<u64>) -> Result<Box<dyn RowPart + '_>> {
-        Ok(Box::new(CutPart {
-            sink: self,
-            number,
-            cuts: Vec::new(),
-        }))
-    }
-}
-
-impl RowPart for CutPart<'_> {
-    fn take(&mut self, marks: &mut dyn Iterator<Item = &[u8]>) -> Result<()> {
-        let before = self.cuts.len();
-        for mark in marks {
-            let mark = Mark::read(mark).ok_or_else(cut_short)?;
-            united(&mut self.cuts, mark.cut(self.sink.units_count));
-        }
-        let more = self.cuts.len().saturating_sub(before) as u64;
-        let cuts = self.sink.cuts.fetch_add(more, Ordering::Relaxed) + more;
-        match cuts > self.sink.cuts_max {
-            true => Err(Error::new(
-                Kind::Memory,
-                DEDUP,
-                format!("more than {cuts} stretches must be cut"),
-            )
-            .hint("allow more with --memory, or look for longer passages")),
-            false => Ok(()),
-        }
-    }
-
-    fn finish(self: Box<Self>) -> Result<()> {
-        let parts = self.sink.parts.lock();
-        let mut parts = parts.unwrap_or_else(PoisonError::into_inner);
-        parts.push((self.number, self.cuts));
-        Ok(())
     }
 }
