@@ -100,7 +100,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts without an option, or with one in another form.
-const PHRASES: [(&str, &str); 14] = [
+const PHRASES: [(&str, &str); 17] = [
     (
         "pass --lines to treat its bytes as lines",
         "pass lines=\"any\" to treat its bytes as lines",
@@ -125,6 +125,18 @@ const PHRASES: [(&str, &str); 14] = [
     ("use -k for", "use line_key= for"),
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
+    (
+        "`outcore.verify(..., --lines)` counts",
+        "`outcore.open(src).count()` counts",
+    ),
+    (
+        "`outcore.reduce(\"count\")` counts",
+        "`outcore.open(src).count()` counts",
+    ),
+    (
+        "`outcore.merge(...)` merges and `outcore sort -c` checks",
+        "`outcore.open(src).merge()` merges and `outcore.open(src).check()` checks",
+    ),
     (". Default: standard output", ""),
     ("; -t names another separator", "; separator= names another"),
 ];

@@ -578,6 +578,13 @@ fn values_go_to_standard_output_and_no_file_is_called_so() {
         let printed = run(&place, &format!("{line} -o -")).ok();
         assert!(printed.stdout == place.read(file), "{line}");
     }
+    for (line, largest) in [
+        ("graph cc d.graph --top 3", "0\t6\n"),
+        ("graph scc d.graph --top 1", "0\t5\n"),
+        ("graph scc d.graph --top 3", "0\t5\n50\t1\n"),
+    ] {
+        assert_eq!(run(&place, line).ok().text(), largest, "{line}");
+    }
     let top = run(&place, "graph pagerank d.graph -o - --top 3");
     top.fails(2, &["--top"], "to a file");
     run(&place, "graph export d.graph -o -").fails(2, &[".npz"], "-o");
