@@ -143,9 +143,9 @@ def _no_path(given: object) -> UsageError:
     if given is None:
         hint = "give the name of a file, or a table"
     if isinstance(given, Mapping):
-        hint = "pyarrow.Table.from_pylist(...) or pandas.DataFrame(...) makes a table of rows"
-    if any(hasattr(given, mark) for mark in _TABLES):
-        hint = "outcore.table([a, b]) is the rows of several tables, and a single table stands without a list"
+        hint = "outcore.table takes what pyarrow.table(...) or pandas.DataFrame(...) makes of it"
+    if hasattr(given, "__arrow_c_stream__"):
+        hint = "outcore.table takes tables, alone or in a list"
     if hasattr(given, "collect"):
         hint = "a lazy frame has no rows yet: give what its collect() returns"
     return usage("read paths", cause, hint)

@@ -248,7 +248,7 @@ filter n>9 access.log --csv | 2 | no column `n` | --no-header reads it as a row
 window t3.csv --by id --add r=rank --columns id,r | 2 | `r` is added | leave r out
 window t3.csv --add s=n/sum(n) | 2 | no window function | outcore join
 sort t.parquet.gz --by n | 2 | cannot be used | gunzip
-filter n>9 t.parquet.gz | 2 | t.parquet.gz | gunzip
+filter n>9 t.parquet.gz | 2 | t.parquet.gz | decompress it first
 histogram x k.npy | 3 | (x) | leave x out
 gen normal | 2 | unknown type | --dist normal
 gen sale | 2 | unknown type | did you mean sales
