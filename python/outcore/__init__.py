@@ -133,6 +133,7 @@ for _name in __all__:
     if _inspect.isfunction(_made):
         globals()[_name] = _equivalents.with_hints(_made)
         setattr(_sys.modules[_made.__module__], _name, globals()[_name])
+_equivalents.READERS_OF_TABLES.append(table)
 setattr(graph, "convert", _equivalents.with_hints(graph.convert))
 for _owner in (Dataset, Lines, Lazy, KMeans, MiniBatchKMeans, Table, Volume, graph.Graph):
     _equivalents.add_hints(_owner)

@@ -34,9 +34,11 @@ from ._equivalent_words import (
 from ._errors import OutcoreError
 
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
-_POSITIONAL = re.compile(r"takes .*positional arguments? but")
+_POSITIONAL = re.compile(r"takes .*positional arguments? but|multiple values for argument")
 _MISSING = re.compile(r"missing \d+ required .*argument")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+#: The functions that read tables, which the package adds.
+READERS_OF_TABLES: list[Callable[..., Any]] = []
 #: The largest number of keywords that a hint lists.
 _LISTED_MAX = 9
 _OWNERS: dict[str, dict[str, Use]] = {
@@ -98,11 +100,9 @@ def of_keyword(function: Callable[..., Any], keyword: str) -> str | None:
 
 def _of_reader(function: Callable[..., Any], keyword: str) -> str | None:
     """The hint for a keyword of `open` that only tables have."""
-    if function.__name__ != "open":
+    if function.__name__ != "open" or not READERS_OF_TABLES:
         return None
-    from ._table import table
-
-    known = inspect.signature(table).parameters
+    known = inspect.signature(READERS_OF_TABLES[0]).parameters
     named = [keyword] if keyword in known else []
     named += [equivalent.keyword for equivalent in KEYWORDS.get(keyword, ()) if equivalent.keyword in known]
     if named:
@@ -149,7 +149,7 @@ def _of_call(function: Callable[..., Any], text: str, args: tuple[Any, ...], giv
         written = "write(...) of the result writes a file; " if is_method and files and not takes_file else ""
         return written + _keywords(function)
     if _MISSING.search(text):
-        # A function with keywords of any name takes the words of other libraries, too.
+        # A function with keywords of any name also takes the words of other libraries.
         missing = (of_keyword(function, word) for word in given)
         said = next((use for use in missing if use is not None and f"'{use.split('=')[0]}'" in text), None)
         return said or _first_sentence(function)

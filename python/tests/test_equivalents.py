@@ -65,6 +65,13 @@ def test_every_wrong_argument_has_a_next_step() -> None:
                 function(*first, *([1] * 40))
 
 
+def test_a_file_in_the_place_of_another_argument_is_for_write() -> None:
+    keys = outcore.tabulate(10)
+    for call in (lambda: keys.sort("out.npy"), lambda: keys.shuffle("out.npy", seed=3)):  # type: ignore[call-arg, misc]
+        with pytest.raises(TypeError, match=r"write\(...\) of the result writes a file"):
+            call()
+
+
 def test_keywords_of_one_function_belong_to_a_function() -> None:
     names = {function.__name__ for function in functions()}
     assert {one.split(".")[0] for one in KEYWORDS if "." in one} <= names

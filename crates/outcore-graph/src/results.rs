@@ -436,8 +436,8 @@ fn write_lines(
     primitives::write(job, lines, &to, replace)
 }
 
-/// Returns the `count` largest groups of vertices with the same label, the largest first, as pairs of
-/// the label and the number of its vertices. Groups of the same size are in the order of labels.
+/// Returns the `count` largest groups of vertices with the same label, the largest first, as pairs
+/// of the label and the number of its vertices. Groups of the same size are in the order of labels.
 ///
 /// # Errors
 /// Memory: the sizes, 4 bytes per vertex, exceed the budget.

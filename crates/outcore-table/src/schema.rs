@@ -55,9 +55,6 @@ pub(crate) fn column_index(schema: &Schema, name: &str, operation: &str) -> Resu
         None if names.is_empty() => error.hint(
             "the table has no columns; in JSON lines, each line is one object; jq -c '.[]' converts an array",
         ),
-        None if names.len() == 1 && names[0].contains(' ') => error.hint(
-            "the first line is taken for the header, with one column: --no-header reads it as a row, and -t ' ' separates fields at blanks; the columns are then 1, 2, ...",
-        ),
         None => error.hint(format!("the columns are {}", listed(&names))),
     })
 }

@@ -24,6 +24,11 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
             "Parquet and Arrow files inside of a compressed file cannot be read: decompress it first, for example with gunzip; Parquet compresses columns itself",
         );
     }
+    if is_header_of_lines(&error) {
+        return error.hint(
+            "the first line is taken for the header: --no-header reads it as a row, and -t ' ' separates fields at blanks; the columns are then 1, 2, ...",
+        );
+    }
     let is_input = matches!(error.kind(), Kind::Io | Kind::Usage);
     let Some(missing) = error.file_path().filter(|path| is_input && !path.exists()) else {
         return error;
@@ -47,6 +52,16 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
         Some(hint) => error.hint(hint),
         None => error,
     }
+}
+
+/// Whether a column is missing because a line of text is the name of the only column.
+fn is_header_of_lines(error: &Error) -> bool {
+    let step = error.next_step().unwrap_or_default();
+    let only = step.strip_prefix("the columns are `");
+    let only = only.and_then(|rest| rest.split('`').next());
+    error.cause().starts_with("there is no column")
+        && !step.contains("`, `")
+        && only.is_some_and(|name| name.contains(' '))
 }
 
 /// Whether a word names a compressed file with a table in it that is not text.

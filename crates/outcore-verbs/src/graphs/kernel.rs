@@ -448,7 +448,7 @@ impl FieldType for Ranked {
     }
 }
 
-/// This many vertices with the largest values, or the largest groups if values are labels of groups;
+/// This many vertices with the largest values, or the largest groups if values are their labels;
 /// equal values are in the order of vertices.
 fn ranked(job: &Job, values: &Values, count: usize, names: Option<&Names>) -> Result<Vec<Ranked>> {
     let (best, of_vertices) = match values {

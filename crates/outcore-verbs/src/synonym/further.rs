@@ -2,7 +2,7 @@
 //!
 //! Contract: as that of `options`, which looks here after its own entries.
 
-use super::meaning::{BY, Meaning, ON, always, of, with};
+use super::meaning::{BY, Hint, Meaning, ON, always, of, with};
 
 /// Options that mean the same are in one entry.
 pub(super) const FURTHER: [Meaning; 59] = [
@@ -221,10 +221,11 @@ pub(super) const FURTHER: [Meaning; 59] = [
     },
     Meaning {
         words: &["-k", "--k"],
-        hints: &[of(
-            &["top", "sample", "head", "shuffle"],
-            "-n is a number of lines, records or rows",
-        )],
+        hints: &[Hint {
+            of: &["top", "sample", "head", "shuffle"],
+            needs: "-n",
+            text: "-n is a number of lines, records or rows",
+        }],
     },
     Meaning {
         words: &["--by"],

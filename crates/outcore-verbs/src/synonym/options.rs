@@ -323,10 +323,11 @@ const OPTIONS: [Meaning; 52] = [
         words: &["-p"],
         hints: &[
             with("--rate", "--rate 0.1 draws a tenth"),
-            of(
-                &["convert"],
-                "--columns names the columns that are kept; all others are left out",
-            ),
+            Hint {
+                of: &["convert"],
+                needs: "--columns",
+                text: "--columns names the columns that are kept; all others are left out",
+            },
         ],
     },
     Meaning {
