@@ -34,6 +34,7 @@ from ._errors import (
     UsageError,
 )
 from ._lines import Disorder, Lines
+from ._held import Held
 from ._kmeans import KMeans, MiniBatchKMeans
 from ._lazy import Lazy
 from ._lookup import lookup
@@ -135,7 +136,7 @@ for _name in __all__:
         setattr(_sys.modules[_made.__module__], _name, globals()[_name])
 _equivalents.READERS_OF_TABLES.append(table)
 setattr(graph, "convert", _equivalents.with_hints(graph.convert))
-for _owner in (Dataset, Lines, Lazy, KMeans, MiniBatchKMeans, Table, Volume, graph.Graph):
+for _owner in (Dataset, Lines, Lazy, Held, KMeans, MiniBatchKMeans, Table, Volume, graph.Graph):
     _equivalents.add_hints(_owner)
 del _made, _owner
 

@@ -56,6 +56,8 @@ _AGGREGATES = Equivalent("aggregates", 'aggregates="total=sum(price)" names the 
 _MEMORY = Equivalent("memory", 'memory="2GiB" is the limit of the job')
 _DRIVES = Equivalent("drives", "drives= are the directories for scratch")
 _K = Equivalent("k", "k= is the number of neighbours")
+_ITEMS = Equivalent("k", "k= is the number of items")
+_NULLS = Equivalent("by", 'by="price:nulls-first" puts rows without a value first; otherwise they come last')
 _CLUSTERS = Equivalent("n_clusters", "n_clusters= is the number of clusters")
 _DST = Equivalent("dst", "dst= is the output")
 _PROGRESS = Equivalent("progress", "progress=True shows the progress")
@@ -107,9 +109,11 @@ _KEYWORDS: tuple[tuple[str, tuple[Equivalent, ...]], ...] = (
     ("counts return_counts", (_COUNTS, _COUNT_BY)),
     ("frac fraction", (_RATE, _SHARE, _TRAIN)),
     ("ratio share train_size test_size", (_TRAIN, _RATE, _SHARE)),
-    ("n size", (_COUNT, _ROWS, _K, _PARTS)),
-    ("n_rows nrows limit", (_COUNT, _ROWS, _HEAD)),
-    ("rows num n_samples num_samples", (_COUNT, _ROWS)),
+    ("knn.n knn.size", (_K,)),
+    ("n size", (_COUNT, _ROWS, _ITEMS, _PARTS)),
+    ("n_rows nrows limit", (_COUNT, _ROWS, _ITEMS, _HEAD)),
+    ("rows num n_samples num_samples", (_COUNT, _ROWS, _ITEMS)),
+    ("nulls_last na_position nulls_first", (_NULLS,)),
     ("left_on right_on", (_ON,)),
     ("suffixes rsuffix", (_SUFFIX,)),
     ("compression", (_CODEC,)),
@@ -185,11 +189,17 @@ OF_TABLES = by_word(
         ("query where", Use('t.filter("price > 100")', "keeps rows")),
         ("isin is_in", Use("t.filter(\"country in ('de', 'fr')\")", "keeps rows")),
         ("merge_asof join_asof", Use('t.join(other, asof="time")', "joins the nearest earlier rows")),
-        ("concat append vstack extend union_all", Use("outcore.table([t, other])", "is the rows of several tables")),
-        ("rolling", Use('t.window("country", order="time", before="lag(price)")', "looks at rows nearby")),
-        ("shift", Use('t.window((), order="time", before="lag(price)")', "is the value of the row before")),
+        ("concat append vstack extend union union_all", Use("outcore.table([t, other])", "is the rows of several tables")),
+        ("rolling rolling_mean rolling_sum", Use('t.window("country", order="time", before="lag(price)")', "looks at rows nearby")),
+        ("shift lag", Use('t.window((), order="time", before="lag(price)")', "is the value of the row before")),
         ("cumsum cum_sum", Use('t.window((), order="time", so_far="cum_sum(price)")', "is the sum up to a row")),
         ("rank", Use('t.window((), order="price", place="rank()")', "numbers the rows by a column")),
+        ("first", Use("t.head(1)", "is the first row")),
+        ("last", Use("t.tail(1)", "is the last row")),
+        ("left_join outer_join inner_join", Use('t.join(other, on="id", how="left")', "joins two tables")),
+        ("intersect semi_join", Use('t.join(other, on="id", how="semi")', "keeps rows with a partner")),
+        ("except_ subtract anti_join", Use('t.join(other, on="id", how="anti")', "keeps rows without a partner")),
+        ("col", Use('outcore.col("price")', "is a column in an expression")),
         ("over", Use('t.window("country", "row_number", order="time")', "computes per group")),
         ("shape", Use("(len(t), len(t.columns))", "is the number of rows and columns")),
         ("height num_rows", Use("len(t)", "is the number of rows")),
@@ -276,8 +286,8 @@ _LINES = "[line for lines in l for line in lines]"
 OF_LINES = by_word(
     (
         ("to_list tolist to_pylist readlines read collect compute", Use(_LINES, "loads all lines")),
-        ("filter grep", Use("[line for lines in l for line in lines if b'a' in line]", "keeps lines, in memory")),
-        ("map apply", Use("[line.upper() for lines in l for line in lines]", "computes lines, in memory")),
+        ("filter grep contains", Use("[line for lines in l for line in lines if b'a' in line]", "keeps lines, in memory")),
+        ("map apply upper lower strip", Use("[line.upper() for lines in l for line in lines]", "computes lines, in memory")),
         ("to_pandas to_polars to_arrow", Use("outcore.table(a)", "reads CSV and JSON lines as a table")),
         ("shape size", Use("l.count()", "is the number of lines")),
         ("value_counts count_by", Use("l.unique(counts=True)", "counts each line")),
@@ -309,6 +319,7 @@ OF_COLUMNS = by_word(
         ("like", Use("t.filter(\"country like 'd%'\")", "compares with a pattern")),
         ("round", Use('t.map(price="round(price, 1)")', "rounds")),
         ("floor ceil sqrt exp log log2 hash", Use('t.map(root="sqrt(price)")', "uses a function of numbers")),
+        ("gt lt ge le eq ne", Use("c > 9", "compares, as < >= <= == and != do")),
         ("abs", Use("abs(c)", "is the absolute value")),
         ("upper lower length strip trim replace", Use('t.map(name="upper(country)")', "uses a function of texts")),
         ("year month day hour minute second weekday", Use('t.map(year="year(time)")', "uses a function of times")),
@@ -382,7 +393,7 @@ OF_MODULE = by_word(
         ("when if_else case", Use("outcore.table(a).map(b=\"where(price > 9, 'x', 'y')\")", "chooses a value per row")),
         ("drop_duplicates distinct", Use('outcore.table(a).dedup(by="id")', "keeps one row per key")),
         ("value_counts", Use('outcore.table(a).count_by("country")', "counts the values of a column")),
-        ("count", Use("len(outcore.table(a))", "is the number of rows, and outcore.open(a).count() that of other items")),
+        ("count len", Use("len(outcore.table(a))", "is the number of rows, and outcore.open(a).count() that of other items")),
         ("view create_view SortedView view_create", Use("outcore.sort_view", "makes a sorted view")),
         ("open_view", Use("outcore.View", "opens a sorted view")),
         (

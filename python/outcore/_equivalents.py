@@ -37,6 +37,8 @@ _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 _POSITIONAL = re.compile(r"takes .*positional arguments? but|multiple values for argument")
 _MISSING = re.compile(r"missing \d+ required .*argument")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+#: The calls that make objects whose class has no call for users.
+_MADE_BY = {"Dataset.__init__": "outcore.open(a)", "Lazy.__init__": "outcore.open(a)", "Held.__init__": "outcore.table(a)"}
 #: The functions that read tables, which the package adds.
 READERS_OF_TABLES: list[Callable[..., Any]] = []
 #: The largest number of keywords that a hint lists.
@@ -135,6 +137,9 @@ def _of_call(function: Callable[..., Any], text: str, args: tuple[Any, ...], giv
     if unexpected is not None:
         word = unexpected[1]
         return _of_reader(function, word) or of_keyword(function, word) or _keywords(function, word)
+    made = _MADE_BY.get(function.__qualname__)
+    if made is not None:
+        return f"{made} makes one"
     is_method = "self" in inspect.signature(function).parameters
     if _POSITIONAL.search(text):
         files = [one for one in args if isinstance(one, os.PathLike) or isinstance(one, str) and "." in one]

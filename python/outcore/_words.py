@@ -294,6 +294,7 @@ def run_on_tables(
         raise usage(name, "codec cannot be used without dst", "give it to write of the Table")
     if "left" in given:
         _check_tables(name, given)
+    _check_column(name, given)
     sources = [given[operand] for operand in _OPERANDS if operand in given]
     is_alone = len(sources) == 1
     asked = dict(given)
@@ -388,6 +389,17 @@ def _check_order(name: str, keyword: str, value: Any, given: Mapping[str, Any]) 
         after = ", dst" if "dst" in given else ""
         hint = f"the input comes before the {keyword}: {name.replace('-', '_')}(src, {keyword}{after})"
         raise usage("read arguments", f"{keyword}={value!r} is the name of a file", hint)
+
+
+def _check_column(name: str, given: Mapping[str, Any]) -> None:
+    """Rejects a column in the place of the output of a verb that writes tables."""
+    dst = given.get("dst")
+    is_word = isinstance(dst, str) and dst.isidentifier() and not os.path.lexists(dst)
+    is_folder = given.get("parts") is not None
+    if name in ("group-by", "dedup", "window") and is_word and not is_folder and not given.get("by"):
+        function = name.replace("-", "_")
+        hint = f"for a column write {function}(src, by={dst!r})"
+        raise usage("read arguments", f"dst={dst!r} is not the name of a table", hint)
 
 
 def _check_tables(name: str, given: Mapping[str, Any]) -> None:

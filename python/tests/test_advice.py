@@ -158,6 +158,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     "an array of a table": (
         lambda: np.asarray(outcore.table("sales.csv")), "a table is not an array", "t.to_pandas()",
     ),
+    "a column in the place of the output": (
+        lambda: outcore.group_by("sales.csv", "country"), "dst='country' is not the name of a table",
+        "group_by(src, by='country')",
+    ),
     "a number as a key": (
         lambda: outcore.table("sales.csv").sort(-1), "by=-1 has the type int", 'by="price"',  # type: ignore[arg-type]
     ),
@@ -250,6 +254,15 @@ def test_keywords_of_pandas_are_no_names_of_results(place: Path) -> None:
 def test_what_a_method_does_is_said_with_its_missing_argument(place: Path) -> None:
     with pytest.raises(TypeError, match="missing .*; diff is: the differences between this table and another one"):
         outcore.table("sales.csv").diff()  # type: ignore[call-arg]
+
+
+def test_classes_are_made_by_functions(place: Path) -> None:
+    with pytest.raises(TypeError, match=r"missing .*; outcore.open\(a\) makes one"):
+        outcore.Dataset("keys.npy")  # type: ignore[arg-type, call-arg]
+    with pytest.raises(TypeError, match=r"not made of names of files; outcore.open\(a\) makes one"):
+        outcore.Lines("words.txt")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"missing .*; outcore.table\(a\) makes one"):
+        outcore.Table("sales.csv")  # type: ignore[call-arg, arg-type]
 
 
 def test_a_column_is_not_called(place: Path) -> None:
