@@ -4,6 +4,11 @@
 
 use super::meaning::{BY, Hint, Meaning, ON, always, of, with};
 
+const CHECKS_LINES: Hint = of(
+    &["verify"],
+    "`outcore sort -c -t, -k2,2` checks the order of lines by fields",
+);
+
 /// Options that mean the same are in one entry.
 pub(super) const FURTHER: [Meaning; 59] = [
     Meaning {
@@ -119,7 +124,7 @@ pub(super) const FURTHER: [Meaning; 59] = [
     },
     Meaning {
         words: &["--key", "-k"],
-        hints: &[ON, BY],
+        hints: &[CHECKS_LINES, ON, BY],
     },
     Meaning {
         words: &["--direction"],
@@ -380,11 +385,8 @@ pub(super) const FURTHER: [Meaning; 59] = [
         hints: &[of(&["tail"], "tac writes lines in the opposite order")],
     },
     Meaning {
-        words: &["-t", "-k", "--field-separator", "--key"],
-        hints: &[of(
-            &["verify"],
-            "`outcore sort -c -t, -k2,2` checks the order of lines by fields",
-        )],
+        words: &["-t", "--field-separator"],
+        hints: &[CHECKS_LINES],
     },
     Meaning {
         words: &["--sort-by", "--order-by"],
