@@ -42,8 +42,8 @@ pub(crate) fn read(bytes: Bytes, path: &Path, sink: &mut Sink<'_>) -> Result<()>
     parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Io => source::read_error(&error.into(), path, 0),
         serde_json::error::Category::Data if error.to_string().contains("`traceEvents`") => {
-            let cause = "the file is not a trace of PyTorch: it has no traceEvents";
-            Error::usage("read PyTorch trace", cause)
+            let cause = format!("the file is not a trace of PyTorch: {error}");
+            Error::corrupt("read PyTorch trace", cause)
                 .path(path)
                 .hint("prof.export_chrome_trace(\"trace.json\") of torch.profiler writes one")
         }
@@ -342,10 +342,13 @@ mod tests {
 
     #[test]
     fn json_of_another_kind_is_no_trace() {
-        for json in ["{\"price\": 1}\n{\"price\": 2}\n", "7"] {
-            let error = read_text(json, OnError::Fail).unwrap_err().to_string();
-            assert!(error.contains("not a trace of PyTorch"), "{error}");
-        }
+        let json = "{\"price\": 1}\n{\"price\": 2}\n";
+        let error = read_text(json, OnError::Fail).unwrap_err().to_string();
+        assert!(
+            error.contains("not a trace of PyTorch: missing field `traceEvents`"),
+            "{error}"
+        );
+        assert!(error.contains("export_chrome_trace"), "{error}");
     }
 
     #[test]
