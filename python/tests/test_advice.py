@@ -162,6 +162,15 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
         lambda: outcore.group_by("sales.csv", "country"), "dst='country' is not the name of a table",
         "group_by(src, by='country')",
     ),
+    "lines that are described": (
+        lambda: outcore.info("words.txt"), "info takes only tables", "`outcore.open(src).count()` counts lines",
+    ),
+    "an array that is described": (
+        lambda: outcore.info("keys.npy"), "info takes only tables", "`outcore.open(src).count()` counts records",
+    ),
+    "lines that are verified by a field": (
+        lambda: outcore.verify("words.txt", by="1"), "by= cannot be used", "`outcore.open(src).check()` checks",
+    ),
     "a number as a key": (
         lambda: outcore.table("sales.csv").sort(-1), "by=-1 has the type int", 'by="price"',  # type: ignore[arg-type]
     ),
@@ -309,3 +318,19 @@ def test_a_positional_argument_too_many_names_its_keyword(place: Path) -> None:
         outcore.merge("a.csv", "b.csv", "out.csv")  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="outcore.table has separator= for tables"):
         outcore.open("sales.csv", sep=";")  # type: ignore[call-overload]
+
+
+def test_texts_of_files_may_have_offsets_of_any_width(place: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name, kind in (("narrow.parquet", pa.string()), ("wide.parquet", pa.large_string())):
+        pq.write_table(pa.table({"country": pa.array(["Spain", None], kind)}), name)
+    for names in (["narrow.parquet", "wide.parquet"], ["wide.parquet", "narrow.parquet"]):
+        both = outcore.table(names).sort("country")
+        assert both.to_arrow()["country"].to_pylist() == ["Spain", "Spain", None, None]
+
+
+def test_fields_between_blanks_are_columns(place: Path) -> None:
+    Path("access.log").write_text("1.2.3.4 GET 200\n5.6.7.8 GET 404\n")
+    table = outcore.convert("access.log", csv=True, separator=" ", header=False)
+    assert isinstance(table, outcore.Table)
+    assert len(table.filter("`3` = 404")) == 1

@@ -100,7 +100,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts without an option, or with one in another form.
-const PHRASES: [(&str, &str); 17] = [
+const PHRASES: [(&str, &str); 19] = [
     (
         "pass --lines to treat its bytes as lines",
         "pass lines=\"any\" to treat its bytes as lines",
@@ -125,6 +125,14 @@ const PHRASES: [(&str, &str); 17] = [
     ("use -k for", "use line_key= for"),
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
+    (
+        "--csv or --jsonl reads the lines as a table, and --csv -t ' ' --no-header fields between blanks as the columns 1, 2, ...",
+        "outcore.convert(src, csv=True) reads the lines as a table, and with separator=\" \" and header=False fields between blanks as the columns 1, 2, ...",
+    ),
+    (
+        "compute on it with another command of `outcore graph`",
+        "compute on it with a method of that object",
+    ),
     (
         "`outcore.verify(..., --lines)` counts",
         "`outcore.open(src).count()` counts",
@@ -414,6 +422,16 @@ mod tests {
                 "dtype=\"x\" is invalid: it is empty",
             ),
             ("--memory: unknown unit `abc`", "memory: unknown unit `abc`"),
+            (
+                "`outcore verify --lines` counts lines, `outcore reduce count` counts records",
+                "`outcore.open(src).count()` counts lines, `outcore.open(src).count()` counts records",
+            ),
+            (
+                "describe it with `outcore graph info`, or compute on it with another command of \
+                 `outcore graph`",
+                "describe it with `outcore.graph.Graph(...)`, or compute on it with a method of \
+                 that object",
+            ),
             ("use --io auto or buffered", "use io=\"auto\" or buffered"),
             (
                 "use them with `outcore gen gensort` and without --dist",
