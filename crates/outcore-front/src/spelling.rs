@@ -370,6 +370,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn counts_and_graphs_are_those_of_python() {
+        for (command, python) in [
+            (
+                "`outcore verify --lines` counts lines, `outcore reduce count` counts records",
+                "`outcore.open(src).count()` counts lines, `outcore.open(src).count()` counts records",
+            ),
+            (
+                "describe it with `outcore graph info`, or compute on it with another command of \
+                 `outcore graph`",
+                "describe it with `outcore.graph.Graph(...)`, or compute on it with a method of \
+                 that object",
+            ),
+        ] {
+            assert_eq!(Spelling::Python.text(command), python);
+        }
+    }
+
+    #[test]
     fn python_reads_its_own_arguments() {
         for (command, python) in [
             (
@@ -422,16 +440,6 @@ mod tests {
                 "dtype=\"x\" is invalid: it is empty",
             ),
             ("--memory: unknown unit `abc`", "memory: unknown unit `abc`"),
-            (
-                "`outcore verify --lines` counts lines, `outcore reduce count` counts records",
-                "`outcore.open(src).count()` counts lines, `outcore.open(src).count()` counts records",
-            ),
-            (
-                "describe it with `outcore graph info`, or compute on it with another command of \
-                 `outcore graph`",
-                "describe it with `outcore.graph.Graph(...)`, or compute on it with a method of \
-                 that object",
-            ),
             ("use --io auto or buffered", "use io=\"auto\" or buffered"),
             (
                 "use them with `outcore gen gensort` and without --dist",
