@@ -92,6 +92,7 @@ _LARGEST = Equivalent(OF_METHOD, "numpy.argsort(ranks)[::-1][:10] of the result 
 _KEYWORDS: tuple[tuple[str, tuple[Equivalent, ...]], ...] = (
     ("merge.on merge.how merge.left_on merge.right_on", (_JOIN,)),
     ("window.order_by", (_ORDER,)),
+    ("sort.order", (_KEY, _DESCENDING)),
     ("sample.replace", (_REPLACEMENT, _REPLACED)),
     ("write.partition_by write.partition_cols", (_FOLDERS,)),
     ("pagerank.top", (_LARGEST,)),
@@ -103,7 +104,7 @@ _KEYWORDS: tuple[tuple[str, tuple[Equivalent, ...]], ...] = (
     ("order_by", (_BY, _ORDER, _KEY)),
     ("key", (_BY,)),
     ("n_jobs workers num_threads num_workers max_workers nthreads cores", (_THREADS,)),
-    ("random_state random_seed", (_SEED,)),
+    ("random_state random_seed rng", (_SEED,)),
     ("overwrite exist_ok if_exists exists_ok", (_FORCE,)),
     ("count", (_ROWS, _COUNTS, _COUNT_BY)),
     ("counts return_counts", (_COUNTS, _COUNT_BY)),
@@ -161,7 +162,7 @@ _SORTS = "sorts the rows; price:desc puts the largest first"
 #: Attributes of tables of other libraries, over a table `t`.
 OF_TABLES = by_word(
     (
-        ("sort_values order_by", Use('t.sort(by="price")', _SORTS)),
+        ("sort_values sort_by order_by arrange", Use('t.sort(by="price")', _SORTS)),
         ("sort_index", Use('t.sort(by="id")', "sorts the rows")),
         ("drop_duplicates", Use('t.dedup(by="id")', "keeps one row per key")),
         ("distinct", Use("t.unique()", "keeps one of equal rows")),
@@ -179,7 +180,7 @@ OF_TABLES = by_word(
         ("median quantile", Use('t.group_by(middle="median(price)")', "aggregates all rows")),
         ("value_counts", Use('t.count_by("country")', "counts the values of a column")),
         ("n_unique nunique", Use('t.group_by(n="count_distinct(country)")', "counts different values")),
-        ("with_columns assign", Use('t.map(total="price * 2")', "adds columns")),
+        ("with_columns assign mutate", Use('t.map(total="price * 2")', "adds columns")),
         ("with_column insert", Use('t.map(total="price * 2")', "adds a column")),
         ("apply transform map_rows", Use('t.map(total="price * 2")', "computes columns from expressions")),
         ("astype cast", Use('t.map(price="f32(price)")', "converts a column")),
@@ -266,7 +267,7 @@ OF_DATASETS = by_word(
         ("take iloc", Use("d.gather([3, 1])", "is the records at positions")),
         ("nlargest topk top_k", Use("d.top(10)", "is the largest values")),
         ("nsmallest", Use("d.top(10, smallest=True)", "is the smallest values")),
-        ("value_counts", Use("d.count_by()", "counts each value")),
+        ("value_counts counts", Use("d.count_by()", "counts each value")),
         ("nunique n_unique", Use("d.unique().count()", "counts different values")),
         ("dedup drop_duplicates distinct", Use("d.unique()", "keeps one of equal values")),
         ("save tofile to_file dump to_npy", Use('d.write("out.npy")', "writes a file")),
@@ -371,7 +372,7 @@ _NEIGHBOURS = "searches arrays and files of vectors"
 OF_MODULE = by_word(
     (
         (
-            "read_csv read_parquet read_json read_ndjson read_feather scan_csv scan_parquet DataFrame",
+            "read_csv read_parquet read_json read_ndjson read_feather read_table from_csv from_parquet scan_csv scan_parquet load_table DataFrame",
             Use("outcore.table(a)", _OPENS),
         ),
         (
