@@ -65,7 +65,13 @@ bench-volume: build
 	cargo build --release --package outcore-store --example volume_load --example volume_slow --example volume_depth1
 	$(BENCH_PYTHON) benches/volume/bench_volume.py --outcore $(COMMAND) $(BENCH_ARGS)
 
-# `outcore bench io` compared with fio on one file, five alternating rounds: about five minutes. The file is in BENCH_DIR.
+# Falcon's comparison alone: random and sequential requests on eight loop drives, outcore's volume, fio and btrfs raid0 by
+# turns, with the gains of Falcon's paper (ATC 2017): about five minutes.
+.PHONY: bench-falcon
+bench-falcon:
+	$(MAKE) bench-volume BENCH_ARGS='--only unthrottled --seconds 3 $(BENCH_ARGS)'
+
+# `outcore bench io` compared with fio on one file, eleven alternating rounds: about five minutes. The file is in BENCH_DIR.
 # Needs fio 3 (Debian: fio).
 BENCH_DIR ?= .
 bench-fio: build

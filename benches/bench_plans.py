@@ -107,7 +107,7 @@ class Result:
 
     @property
     def deviation(self) -> float | None:
-        """How far the prediction is off; a bound is met by every faster run."""
+        """The relative error of the prediction. If the prediction is only a bound, it is right for every faster run."""
         if self.ratio is None:
             return None
         return max(0.0, 1 - self.ratio) if self.is_bound else abs(self.ratio - 1)
@@ -464,7 +464,7 @@ def report(results: list[Result]) -> tuple[str, float, float]:
 
 
 def write_page(page: Path, table: str, args: argparse.Namespace) -> None:
-    """Replaces what is between the markers of the page."""
+    """Replaces the text between the markers of the page."""
     text = page.read_text()
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)

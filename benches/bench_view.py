@@ -326,7 +326,7 @@ def case_figure3(bench: Bench) -> None:
 
 
 def write_docs(rows: list[Json]) -> None:
-    """Puts what was seen between the marks in docs/benchmarks/views.md."""
+    """Writes the measured values between the marks in docs/benchmarks/views.md."""
     begin, end = MARKS
     before, rest = DOCS.read_text().split(begin)
     _, after = rest.split(end)

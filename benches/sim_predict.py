@@ -85,7 +85,7 @@ class Predict:
                 self.run("gen", "u64", "-n", str(keys), "-o", shard, "--seed", str(seed))
             yield array
         finally:
-            # The manifest of the shards is next to the drives, where their removal would report it.
+            # The manifest of the shards is next to the drives; removing the drives would report it as a foreign file.
             for manifest in self.args.dir.glob("*.outcore.json"):
                 manifest.unlink()
             loop_drives.remove(self.args.dir)

@@ -140,7 +140,7 @@ def draw(rng: random.Random, place: Path, flows_max: int, requests: int) -> tupl
 
 
 def run_mqsim(mqsim: Path, files: tuple[Path, Path], limit_s: float) -> Result | str:
-    """What MQSim reports, or how it failed."""
+    """The report of MQSim, or the way in which it failed."""
     command = [str(mqsim), "-i", str(files[0]), "-w", str(files[1])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=limit_s)
@@ -157,7 +157,7 @@ def run_mqsim(mqsim: Path, files: tuple[Path, Path], limit_s: float) -> Result |
 
 
 def run_outcore(outcore: str, files: tuple[Path, Path]) -> Result | str:
-    """What the simulator reports, or its error."""
+    """The report of the simulator, or its error."""
     command = [outcore, "sim", "run", "--ssd", str(files[0]), "--workload", str(files[1]),
                "--compat", "mqsim", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)

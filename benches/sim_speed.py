@@ -112,7 +112,7 @@ def inputs(place: Path, at: int, case: Case) -> tuple[Path, Path]:
 
 
 def measured(command: list[str]) -> tuple[str, float]:
-    """What a command writes to standard error, and its processor seconds."""
+    """The text that a command writes to standard error, and its processor seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

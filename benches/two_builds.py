@@ -33,8 +33,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 #: A case that is slower than this, in the median of all rounds, is reported.
 SPEED_MIN = 0.97
 
-#: Inputs: a name, and how it is made; N is the number of 8-byte numbers, L the number of 100-byte lines. gensort.txt
-#: is gensort.bin under a text name. table.csv is written here: rows of three columns derived from the numbers of
+#: Inputs: a name, and how it is made; N is the number of 8-byte numbers, L of 100-byte lines, E of edges, V of vectors
+#: and Q of queries. gensort.txt is gensort.bin under a text name. table.csv is written here: rows of three columns derived from the numbers of
 #: u64.bin.
 INPUTS = {
     "u64.bin": ["gen", "u64", "-n", "{N}", "-o", "u64.bin"],
@@ -46,6 +46,12 @@ INPUTS = {
     "rows.parquet": ["convert", "table.csv", "--csv", "--infer", "-o", "rows.parquet"],
     "table.parquet": ["map", "'f = f64(a) / 7.0'", "rows.parquet", "-o", "table.parquet"],
     "table.jsonl": ["convert", "table.parquet", "-o", "table.jsonl"],
+    "edges.u32": ["gen", "u32x2", "-n", "{E}", "--dist", "rmat:20", "-o", "edges.u32"],
+    "edges.graph": ["graph", "convert", "edges.u32", "--type", "u32", "-o", "edges.graph"],
+    "both.graph": ["graph", "convert", "edges.u32", "--type", "u32", "--undirected", "--drop-loops",
+                   "-o", "both.graph"],
+    "base.f32": ["gen", "f32x64", "-n", "{V}", "--dist", "clusters:100", "-o", "base.f32"],
+    "queries.f32": ["gen", "f32x64", "-n", "{Q}", "--dist", "clusters:100", "--seed", "2", "-o", "queries.f32"],
 }
 #: Cases: a name, and the arguments after the command's name. `out` is the place of the output.
 CASES = {
@@ -82,6 +88,17 @@ CASES = {
     "table-shuffle": "shuffle table.parquet -o out.parquet --memory 256MiB --seed 1",
     "table-filter": "filter 'a > 500000000.5' table.parquet -o out.parquet --memory 256MiB",
     "table-json": "convert table.jsonl -o out.parquet --memory 256MiB",
+    "table-group": "group-by table.parquet --by b --agg 'count,sum(a),max(f)' -o out.parquet --memory 256MiB",
+    "table-join": "join table.parquet table.parquet --on a,b -o out.parquet --memory 256MiB",
+    "table-dedup": "dedup table.parquet --by b -o out.parquet --memory 256MiB",
+    "graph-convert": "graph convert edges.u32 --type u32 -o graph --memory 256MiB",
+    "graph-pagerank": "graph pagerank edges.graph -o out --memory 64MiB",
+    "graph-cc": "graph cc both.graph -o out --memory 64MiB",
+    "graph-bfs": "graph bfs both.graph --source 1 -o out --memory 64MiB",
+    "graph-kcore": "graph kcore both.graph -o out --memory 64MiB",
+    "graph-triangles": "graph triangles both.graph -o out --memory 256MiB",
+    "knn": "knn base.f32 queries.f32 --type f32x64 -k 10 -o out --memory 256MiB",
+    "kmeans": "kmeans base.f32 --type f32x64 -k 64 --max-iterations 5 -o out --memory 256MiB",
     "gen-u64": "gen u64 -n {N} -o out",
     "gen-gensort": "gen gensort -a -n {L} -o out",
     "tiny": "sort tiny.bin --type u64 -o out",
@@ -110,7 +127,8 @@ class Builds:
         self.dir: Path = options.dir.resolve() / "two-builds"
         self.dir.mkdir(parents=True, exist_ok=True)
         self.rounds: int = options.rounds
-        self.counts = {"N": str((1 << 27) // options.scale), "L": str(10_000_000 // options.scale)}
+        counts = {"N": 1 << 27, "L": 10_000_000, "E": 1 << 24, "V": 1 << 20, "Q": 1 << 10}
+        self.counts = {name: str(count // options.scale) for name, count in counts.items()}
         self.is_root = os.geteuid() == 0
         # The measurements of drives by one build must not affect the plans of the other.
         self.environment = {**os.environ, "XDG_CACHE_HOME": str(self.dir / "cache")}
@@ -159,7 +177,7 @@ class Builds:
         os.sync()
         if self.is_root:
             Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
-            # Compares jobs, not the time to load a program of that size.
+            # Reads the program into the page cache, because jobs are compared and not the time to load the program.
             build.read_bytes()
         before, started = os.times(), time.monotonic()
         self.run(words, self.dir / "out" if case in TO_STDOUT else None)
@@ -168,8 +186,8 @@ class Builds:
         return wall, processor
 
     def kept(self, case: str) -> Path | None:
-        """The output of a case; none for a directory, whose bytes contain its name."""
-        if case.startswith("view-build"):
+        """The output of a case; none for a directory."""
+        if case.startswith("view-build") or case == "graph-convert":
             return None
         return self.dir / ("out.parquet" if case.startswith("table-") else "out")
 

@@ -35,7 +35,7 @@ LEFT_OUT = (
 )
 # The commands that show directories whose file names differ each time.
 SHOWN = {"view.json": "view cat {}"}
-# Lists of files, which hold times.
+# Lists of files, whose contents include times.
 MANIFEST = re.compile(r"\.outcore\.json$")
 
 
@@ -96,8 +96,8 @@ def states(folder: Path) -> dict[str, bytes]:
 
 
 def shown(folder: Path, command: str) -> dict[str, bytes]:
-    """As `states`, with one entry per view, which has the shown contents, because the names of its
-    files differ each time."""
+    """Like `states`, but with one entry per view: the contents that the view shows. The names of its files differ in
+    each run."""
     found = states(folder)
     for path in [path for path in found if Path(path).name in SHOWN]:
         name = str(Path(path).parent)
@@ -169,7 +169,7 @@ class Bench:
         return variables
 
     def run(self, fault: str | None = None, words: list[str] | None = None) -> Answer:
-        """Runs the command, or other words of it; -9 after `LIMIT_SECONDS` is a hang."""
+        """Runs the command, or other words instead; the exit code -9 after `LIMIT_SECONDS` means a hang."""
         try:
             done = subprocess.run(words or self.words, cwd=self.work, env=self.variables(fault),
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -179,7 +179,7 @@ class Bench:
         return Answer(done.returncode, done.stderr)
 
     def begin(self) -> bool:
-        """Learns what the command writes; false if it writes nothing or fails."""
+        """Records the files that the command writes; false if it writes nothing or fails."""
         self.before = states(self.work)
         self.seen = self.look()
         ends = []
@@ -240,7 +240,7 @@ class Bench:
                 (self.work / name).write_bytes(content)
 
     def clean(self) -> None:
-        """Removes what a killed run has left, in all directories."""
+        """Removes the leftovers of a killed run in all directories."""
         folders = ["."] + [name for name in states(self.work)
                            if name.endswith("/") and ".outcore-" not in name]
         self.run(words=[self.words[0], "scratch", "clean", *folders])

@@ -1,13 +1,13 @@
 """The campaign `power`: snapshots of a file system while a job with --resume writes to it.
 
 Contract: as `campaigns.py`. The images are files on an XFS that is itself an image in memory, so
-that a clone of an image (`FICLONE`) is atomic: it has what had reached the drive at that moment, and
-not what the file system still held in memory, as after a power loss. A case starts a job on ext4,
-XFS or btrfs, clones the image once or several times, kills the job, mounts a clone in place of the
-image and runs the same command. The output must be that of an undisturbed run, and nothing else may
-be left. Needs root, loop devices and the tools of the file systems; file systems whose tools are
-missing are left out. About 1.5 GiB of memory. Everything is under one directory and removed in
-`close`.
+that a clone of an image (`FICLONE`) is atomic. Like a drive after a power loss, a clone has the data
+that had reached the drive at that moment, without the data that the file system still held in
+memory. A case starts a job on ext4, XFS or btrfs, clones the image once or several times, kills the
+job, mounts a clone in place of the image and runs the same command. The output must be that of an
+undisturbed run, and nothing else may be left. Needs root, loop devices and the tools of the file
+systems; file systems whose tools are missing are left out. About 1.5 GiB of memory. Everything is
+under one directory and removed in `close`.
 """
 
 from __future__ import annotations

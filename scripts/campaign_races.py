@@ -193,7 +193,7 @@ class Yard:
                     path.write_bytes(content)
 
     def whole(self, line: str) -> tuple[dict[str, bytes], set[str], str]:
-        """What a command makes, the names whose contents vary, and what it prints."""
+        """The names that a command makes, the names whose contents vary, and the text that it prints."""
         if line not in self.known:
             found = []
             for _ in range(2):

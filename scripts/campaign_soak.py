@@ -1,4 +1,4 @@
-"""The campaign `soak`: jobs and attacks of all kinds in turn, next to one volume that stays.
+"""The campaign `soak`: jobs and attacks of all kinds, one after another, next to one volume that stays.
 
 Contract: as `campaigns.py`, except that a case also depends on the volume, which earlier cases have
 filled; `--from` begins with an empty one. The volume has three drives with parity and lives as long
@@ -47,7 +47,7 @@ class Soak:
             draw, name)
 
     def run(self, draw: random.Random, line: str) -> tuple[int, str]:
-        """Runs a command on the volume, which may be killed."""
+        """Runs a command on the volume; the command may be killed."""
         process = self.yard.start(f"{line} --volume volume.toml")
         if draw.random() < 0.4:
             time.sleep(draw.random() * 0.1)
@@ -87,14 +87,14 @@ class Soak:
         return self.look(draw, name, what)
 
     def scrub(self, draw: random.Random, name: str) -> Outcome:
-        """Checks the whole volume, which has no damage."""
+        """Checks that the whole volume has no damage."""
         code, said = self.run(draw, "volume scrub")
         if code not in (0, -signal.SIGKILL):
             return Outcome.wrong("volume scrub", f"exit code {code}: {said}")
         return self.look(draw, name, "volume scrub")
 
     def look(self, draw: random.Random, name: str, what: str) -> Outcome:
-        """Checks that a dataset has one of its allowed contents, which are then its only ones."""
+        """Checks that a dataset has one of its allowed contents. From then on, only these contents are allowed."""
         path: Path = self.yard.place / "got"
         path.unlink(missing_ok=True)
         answer = self.yard.run(f"volume get @{name} got --volume volume.toml")
@@ -110,7 +110,7 @@ class Soak:
         return Outcome.right(what)
 
     def close(self) -> None:
-        """Removes the volume, and what the other campaigns have made."""
+        """Removes the volume and the files of the other campaigns."""
         self.yard.close()
         for campaign in self.campaigns:
             campaign.close()

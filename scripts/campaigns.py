@@ -16,8 +16,8 @@ repeat it. The exit code is 0 if no case was wrong, and at least one was right.
     campaigns.py soak     jobs, kills, faults and races in turn, next to one volume that stays
     campaigns.py slice    a few cases of each, for `make test`; the last line is that of `pages.py`
 
-The attacks on all commands are here; what they must know about a command is in `campaign_jobs.py`.
-The others are in `campaign_races.py`, `campaign_power.py` and `campaign_soak.py`.
+The attacks on all commands are here; `campaign_jobs.py` has the facts about each command that these attacks need. The
+others are in `campaign_races.py`, `campaign_power.py` and `campaign_soak.py`.
 
 Options: --seed N, --cases N, --seconds S, --from N (default: what is reached first of 100,000 cases
 and 60 s).
@@ -56,13 +56,13 @@ class Campaign(Protocol):
         ...
 
     def close(self) -> None:
-        """Removes what it has made."""
+        """Removes the files of the attack."""
         ...
 
 
 @dataclass
 class OnJobs:
-    """A campaign on the commands of the help texts, each of which is prepared when it is drawn first."""
+    """A campaign on the commands of the help texts. Each command is prepared when it is first drawn."""
 
     options: argparse.Namespace
     inputs: Path
@@ -125,7 +125,7 @@ def kill(bench: Bench, draw: random.Random) -> Outcome:
         return Outcome.wrong(what, "; ".join(verdict.faults))
     if not verdict.is_whole:
         if not verdict.is_as_before:
-            # Some outputs of several appeared; the next run would find them.
+            # Only some of several outputs appeared, and the next run would find these.
             bench.restore()
         again = bench.run()
         if again.code not in (0, 1):

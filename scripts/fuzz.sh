@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every fuzz target of fuzz/ for a while: scripts/fuzz.sh [SECONDS]. Stops at the first input
-# that breaks one; cargo-fuzz saves the input in fuzz/artifacts/ and prints how to run it again.
+# that breaks a target; cargo-fuzz saves the input in fuzz/artifacts/ and prints how to run it again.
 # Needs the nightly toolchain and cargo-fuzz, and prints how to install them.
 set -eu
 cd "$(dirname "$0")/.."

@@ -31,7 +31,7 @@ from example_inputs import CHANGES, PLACED, remove, small
 from pages import Failure, Result, Session, has_command, parser_of, report
 
 INPUTS = Path(__file__).with_name("example_inputs.py")
-# Lines that cannot run, by how they begin; or all of a command.
+# Lines that cannot run, by their beginnings, or all lines of a command.
 NOT_RUN = {
     "outcore bench io /dev/nvme1n1": "needs a block device that nothing uses",
     "outcore bench io /mnt/nvme* --write-ok --full": "takes a quarter of an hour",
@@ -63,7 +63,7 @@ PREPARED = {
 PROGRAMS = {"producer": 'cat "$(cat produced)"', "consumer": "cat > /dev/null", "display": "cat > /dev/null"}
 PRODUCED = {"sample": "big.txt", "convert": "t.arrows", "view build": "keys.bin"}
 PRODUCED_ELSE = "prices.bin"
-# Exit codes that are no failure: of tables that differ, and of pipes whose reader has enough.
+# Exit codes that count as success: for tables that differ, and for a pipe whose reader stops early.
 ENDS = {1: "outcore diff ", 141: "| head"}
 # Options whose values are names of outputs.
 OUTPUTS = {"-o", "--output", "--removed", "--distances", "--limits", "--labels", "--record-io"}
@@ -85,7 +85,7 @@ class Help:
 
 
 def help_of(program: Path, words: tuple[str, ...]) -> str:
-    """What a command prints about itself, each paragraph on a line."""
+    """The help text that a command prints, each paragraph on a line."""
     variables = {"PATH": os.environ.get("PATH", os.defpath), "COLUMNS": "1000", "HOME": "/nowhere"}
     done = subprocess.run([program, *words, "--help"], env=variables, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
@@ -129,7 +129,7 @@ def outputs_of(line: str) -> list[str]:
     except ValueError as error:
         raise Failure(f"$ {line}\n  {error}") from None
     after = [word for option, word in zip(words, words[1:]) if option in OUTPUTS]
-    # `volume get NAME FILE` has no option for it.
+    # `volume get NAME FILE` has no option for its output.
     return after + (words[4:5] if words[1:3] == ["volume", "get"] else [])
 
 

@@ -185,9 +185,9 @@ def remove(directory: Path = DEFAULT_DIR) -> bool:
     directory = directory.resolve()
     found = directory.exists()
     for mount in _mounts_under(directory):
-        _until_free("umount", mount)
+        until_free("umount", mount)
     for device in _loops_under(directory):
-        _until_free("losetup", "--detach", device)
+        until_free("losetup", "--detach", device)
     group = group_path(directory)
     if group is not None and group.exists():
         _remove_group(group)
@@ -197,7 +197,7 @@ def remove(directory: Path = DEFAULT_DIR) -> bool:
     return found
 
 
-def _until_free(*command: str) -> None:
+def until_free(*command: str) -> None:
     """Repeats a command that fails while another process (one that is just ending) still holds the drive."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:

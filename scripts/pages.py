@@ -66,8 +66,8 @@ COMMENT = re.compile(r"^\s*<!--\s*(not run|needs|part of|file|output)\s*(?::\s*(
 UNITS = r"(?:ns|us|µs|ms|s|min|h|B|kB|MB|GB|TB|KiB|MiB|GiB|TiB|[kMG]?B/s)"
 MEASURED = re.compile(rf"\b\d[\d,]*(?:\.\d+)? {UNITS}(?![\w/])")
 
-# Stops at the first failed command and leaves the number of its line, the directory and what was
-# exported. The block is sourced, so that lines count from its first one.
+# Stops at the first failed command, and stores the number of its line, the directory and the exported variables. The
+# block is sourced, so that lines count from its first one.
 SHELL = r"""
 set -eE -o pipefail
 cd "$(cat "$1/cwd")"
@@ -191,7 +191,7 @@ def commands_of(text: str) -> list[tuple[int, str, str]]:
 
 
 def is_same(expected: str, printed: str) -> bool:
-    """Whether output is what a page says, apart from what differs in every run."""
+    """Whether output matches the page, except for the parts that differ in every run."""
     def plain(text: str) -> str:
         lines = [re.sub(r"\s+", " ", line).strip() for line in text.strip().splitlines()]
         return MEASURED.sub("<measured>", "\n".join(lines))
@@ -201,7 +201,7 @@ def is_same(expected: str, printed: str) -> bool:
 
 
 def compare(expected: str, printed: str, line: int = 0) -> None:
-    """Fails if output is not what a page says."""
+    """Fails if output does not match the page."""
     if not is_same(expected, printed):
         raise Failure(f"the page says:\n{indented(expected)}\nit printed:\n{indented(printed)}",
                       line)
@@ -274,7 +274,7 @@ class Session:
         return printed
 
     def interpret(self, block: Block) -> str:
-        """Runs a block of Python in the page's interpreter; what it printed."""
+        """Runs a block of Python in the page's interpreter; returns the printed text."""
         if self.interpreter is None:
             self.replies, theirs = os.pipe()
             self.interpreter = subprocess.Popen(
@@ -344,7 +344,7 @@ def check_part(block: Block, name: str) -> None:
 
 
 def run_block(session: Session, block: Block, before: str) -> str:
-    """Runs or checks one block; what it printed."""
+    """Runs or checks one block; returns the printed text."""
     if block.language == "sh":
         return session.shell(block.text)
     if block.language == "console":

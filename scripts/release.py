@@ -62,11 +62,11 @@ MACHINES = (Machine("x86_64", "amd64"), Machine("aarch64", "arm64"))
 
 
 class Failed(Exception):
-    """A step that did not succeed; says which."""
+    """A step that failed; the text names the step."""
 
 
 class Release:
-    """One run: where it builds, and what it made and tried."""
+    """One run: the directories that it builds in, and the artifacts that it made and tried."""
 
     def __init__(self, profile: str, place: Path) -> None:
         words = ["cargo", "metadata", "--no-deps", "--format-version", "1"]
@@ -189,7 +189,7 @@ class Release:
             " larger than memory at the full speed of the drives. outcore-lab measures,\n"
             " replays and simulates drives.\n"
         )
-        # Whatever umask this runs under.
+        # The permissions must not depend on the umask of this process.
         for file in root.rglob("*"):
             is_program = file.is_dir() or file.parent.name == "bin"
             file.chmod(0o755 if is_program else 0o644)
@@ -208,7 +208,7 @@ class Release:
         return Path(shutil.move(built, self.place / built.name))
 
     def try_program(self, machine: Machine, path: Path) -> None:
-        """Unpacks an archive or a package elsewhere and sorts with what is in it."""
+        """Unpacks an archive or a package in another directory, and sorts with the unpacked program."""
         runner = self.runner(machine)
         with tempfile.TemporaryDirectory() as place:
             if path.suffix == ".deb":
@@ -238,7 +238,7 @@ class Release:
         print(f"{path.name}: sorts as a command")
 
     def libraries(self, wheel: Path) -> Path:
-        """The list of all libraries that the wheel brings along, which has both commands."""
+        """The list of all libraries in the wheel, which contains both commands."""
         with zipfile.ZipFile(wheel) as files:
             (name,) = [name for name in files.namelist() if name.endswith(".cyclonedx.json")]
             text = files.read(name).decode()

@@ -16,7 +16,7 @@ tables="rows:: expr:: fuzzed::damaged_rows"
 # interpreter that was started with the sanitizer's runtime, which reports the interpreter's own memory. Its only unsafe
 # line moves a stream out of a capsule; python/tests/test_table.py reads such streams.
 # The modules that Miri can run in minutes: it has no io_uring and almost no files, and is a thousand times slower. The
-# kernel of a distribution runs with the fallbacks of its vector instructions.
+# partition kernel runs with the fallbacks of its vector instructions.
 for_miri="memory:: key::word key::order units::tests::values checksum:: partition::kernel"
 
 skip() {

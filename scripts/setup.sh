@@ -5,7 +5,8 @@
 # those two components. Running it again takes a moment.
 #   scripts/setup.sh rust      the toolchain only (building, the demo)
 #   scripts/setup.sh docs      the toolchain, and .venv-docs for the documentation site
-#   scripts/setup.sh           the toolchain, its components and .venv
+#   scripts/setup.sh           the toolchain, its components and .venv, with emulators of stores
+#                              in .venv/servers if there are npm and go
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -89,6 +90,22 @@ prepare_optional() {
     echo "$stamp" >"$1/optional"
 }
 
+# $1: the environment. Its folder `servers` gets emulators of object stores, for tests.
+prepare_servers() {
+    azurite=azurite@3.37.0
+    gcs=github.com/fsouza/fake-gcs-server@v1.56.1
+    stamp="$azurite $gcs"
+    if [ "$(cat "$1/servers/prepared" 2>/dev/null)" = "$stamp" ]; then
+        return
+    fi
+    mkdir -p "$1/servers"
+    npm install --silent --no-audit --no-fund --prefix "$1/servers" "$azurite" </dev/null ||
+        echo "setup: azurite could not be installed (npm); its tests will be skipped" >&2
+    GOBIN="$(pwd)/$1/servers/bin" go install "$gcs" </dev/null ||
+        echo "setup: fake-gcs-server could not be installed (go); its tests will be skipped" >&2
+    echo "$stamp" >"$1/servers/prepared"
+}
+
 check_rust
 case ${1:-all} in
     rust) ;;
@@ -97,5 +114,6 @@ case ${1:-all} in
         add_components
         prepare_python .venv scripts/requirements.txt
         prepare_optional .venv scripts/optional-requirements.txt
+        prepare_servers .venv
         ;;
 esac

@@ -1,11 +1,11 @@
 """Hooks of MkDocs: the pages and charts of the site that are generated while it is built.
 
-Contract: writes no files. It adds one page per command, made from the output of
-`outcore COMMAND --help`; the Python guide and the changelog, which are outside `docs/`; the
-notebooks of `docs/notebooks`, which run for that; lists of decisions and benchmarks; and the chart
-of the front page, made from `docs/benchmarks/summary.json`. Links that leave `docs/` go to the page
-of the site that shows the file, or else to the repository. `OUTCORE` names the command; the default
-is the last build in `target/`.
+Contract: writes no files. It adds one page per command, made from the output of `outcore COMMAND
+--help`. It also adds the Python guide and the changelog, which are outside `docs/`, the notebooks
+of `docs/notebooks`, which are run for this, and lists of decisions and benchmarks. The chart of the
+front page is made from `docs/benchmarks/summary.json`. Links that leave `docs/` go to the page of
+the site that shows the file, or else to the repository. `OUTCORE` names the command; the default is
+the last build in `target/`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def program() -> Path:
 
 @cache
 def help_of(*words: str) -> str:
-    """What a command prints about itself."""
+    """The help text that a command prints."""
     path = program()
     if words and words[0] in LAB:
         path = path.with_name("outcore-lab")
@@ -329,6 +329,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns `[:TYPE][:desc]` of a docstring back into text: it is the form of a key, and no link."""
+    """Turns `[:TYPE][:desc]` of a docstring back into text: it is the form of a key, not a link."""
     del page, config, files
     return re.sub(r'<autoref [^>]*identifier="(:[^"]*)"[^>]*>(.*?)</autoref>', r"[\2][\1]", content)

@@ -48,7 +48,8 @@ def environment() -> dict[str, str]:
     variables = dict(os.environ)
     variables["VIRTUAL_ENV"] = str(VENV)
     variables["PYO3_PYTHON"] = str(VENV / "bin" / "python")
-    # For tests that compare with NumPy: without it, or with make's empty one, they would be skipped.
+    # Tests that compare with NumPy need this variable. Without it, or with the empty one that make sets, they would be
+    # skipped.
     variables["PYTHON"] = str(VENV / "bin" / "python")
     # The same setting as maturin's, so that cargo checks what maturin builds.
     variables["PYO3_BUILD_EXTENSION_MODULE"] = "1"
@@ -247,7 +248,8 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"unknown part {unknown[0]}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
-    # A program that starts this one in the background may make it ignore signals, and the tests of signals with it.
+    # A program that starts this one in the background may make it ignore signals; the tests of signals would then
+    # ignore them as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

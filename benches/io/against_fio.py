@@ -3,9 +3,9 @@
 
     benches/io/against_fio.py DIR [--outcore target/release/outcore] [--size 1GiB] [--seconds 1] [--rounds 11]
 
-Prints a table with the medians of both rates and the median of the rounds' ratios for each load; the goal is within 10
-%. Drives and neighbours change their speed within seconds. Therefore a round is two turns of --seconds, one after the
-other, and the first program alternates.
+Prints a table with the medians of both rates, and the median and the spread of the rounds' ratios for each load; the
+goal is within 10 %. --write-docs puts it into docs/benchmarks/volumes.md. Drives and neighbours change their speed
+within seconds. Therefore a round is two turns of --seconds, one after the other, and the first program alternates.
 
 All loads use one loop device over a file in DIR, which is written from end to end beforehand: the place of blocks on a
 virtual disk, and whether they were ever written, matters more than the program. outcore writes to no existing file.
@@ -13,8 +13,9 @@ Without root and loop devices, the reads therefore use that file and the writes 
 
 outcore's blocks are in huge pages if they have 2 MiB or more in total. fio's are also in huge pages if the kernel sets
 some aside (needs root; otherwise the program says so). With small pages, a drive's request can cover only a limited
-number of pages, and fio reads half as fast on a virtual disk. Needs fio 3 (Debian: fio). Exits with 1 if a ratio
-deviates by more than --tolerance.
+number of pages, and fio reads half as fast on a virtual disk. Both programs register their buffers with the ring
+(outcore if the kernel has 6.15's transfers of registered memory); fio also registers its file. Needs fio 3 (Debian:
+fio). Exits with 1 if a ratio deviates by more than --tolerance.
 """
 
 import argparse
@@ -41,6 +42,14 @@ LOADS = [
 ]
 # `bench io` writes to a device only if both its edges are empty, and never writes to the edges.
 DEVICE_EDGE_BYTES = 1 << 20
+# A median of fewer rounds says nothing about their spread.
+ROUNDS_MIN = 5
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "volumes.md"
+MARKS = ("<!-- bench-fio: begin -->", "<!-- bench-fio: end -->")
+HEAD = (
+    "| load | fio, MB/s | outcore, MB/s | outcore / fio | middle half of the rounds | all rounds | met |",
+    "|---|---|---|---|---|---|---|",
+)
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -67,8 +76,8 @@ def blocks_of(file: pathlib.Path) -> Iterator[pathlib.Path]:
         subprocess.run(["losetup", "--detach", device], check=False)
 
 
-def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
-    """Bytes per second reported by fio."""
+def fio_command(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> list[str]:
+    """fio's command for one load, without the memory of its blocks."""
     pattern, block, depth = load
     command = [
         "fio", "--name=bench", f"--filename={path}", f"--rw={pattern}",
@@ -76,8 +85,17 @@ def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namesp
         f"--size={to_bytes(options.size)}", f"--runtime={round(options.seconds * 1000)}ms", "--time_based",
         "--norandommap", "--randrepeat=0", "--end_fsync=1", "--thread", "--output-format=json",
     ]
+    if not options.plain:
+        command += ["--fixedbufs", "--registerfiles"]
     if path.is_block_device():
         command.append(f"--offset={DEVICE_EDGE_BYTES}")
+    return command
+
+
+def fio(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
+    """Bytes per second reported by fio."""
+    pattern, block, depth = load
+    command = fio_command(path, load, options)
     blocks_bytes = depth * to_bytes(block)
     if blocks_bytes < HUGE_PAGE_BYTES:
         return fio_rate(command, pattern)
@@ -114,19 +132,45 @@ def quarter(ratios: list[float], number: int) -> float:
     return ratios[number * (len(ratios) - 1) // 4]
 
 
-def compare(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> float:
-    """Measures one load and prints its row. Returns the median of the rounds' ratios."""
+class Row:
+    """One load: the rates of both programs in every round, in MB/s."""
+
+    def __init__(self, load: tuple[str, str, int], theirs: list[float], ours: list[float]) -> None:
+        self.load = load
+        self.theirs, self.ours = statistics.median(theirs), statistics.median(ours)
+        self.ratios = sorted(own / other for own, other in zip(ours, theirs, strict=True))
+        self.ratio = statistics.median(self.ratios)
+
+    def text(self, tolerance: float) -> str:
+        """The row of the table."""
+        pattern, block, depth = self.load
+        name = pattern.replace("rand", "random ")
+        size = f"{block[:-3]} {block[-3:]}"
+        if abs(self.ratio - 1) <= tolerance:
+            met = "yes"
+        else:
+            met = "**no**, outcore is faster" if self.ratio > 1 else "**no**"
+        spread = f"{quarter(self.ratios, 1):.2f} to {quarter(self.ratios, 3):.2f}"
+        ends = f"{self.ratios[0]:.2f} to {self.ratios[-1]:.2f}"
+        rates = f"{self.theirs:.4g} | {self.ours:.4g}"
+        return f"| {name} {size}, {depth} in flight | {rates} | {self.ratio:.3f} | {spread} | {ends} | {met} |"
+
+
+def compare(path: pathlib.Path, load: tuple[str, str, int], options: argparse.Namespace) -> Row:
+    """Measures one load in alternating turns."""
     rates: dict[str, list[float]] = {"fio": [], "outcore": []}
     for number in range(options.rounds):
         turns = [("fio", fio), ("outcore", outcore)]
         for name, measure in turns if number % 2 == 0 else reversed(turns):
             rates[name].append(measure(path, load, options) / 1e6)
-    theirs, ours = (statistics.median(rates[name]) for name in ("fio", "outcore"))
-    ratios = sorted(o / f for o, f in zip(rates["outcore"], rates["fio"], strict=True))
-    ratio = statistics.median(ratios)
-    name = f"{load[0]} {load[1]}, {load[2]} in flight"
-    print(f"| {name} | {theirs:.1f} | {ours:.1f} | {ratio:.3f} | {quarter(ratios, 1):.2f} to {quarter(ratios, 3):.2f} |", flush=True)
-    return ratio
+    return Row(load, rates["fio"], rates["outcore"])
+
+
+def write_docs(lines: list[str]) -> None:
+    """Replaces the table of the page."""
+    before = PAGE.read_text()
+    begin, end = before.index(MARKS[0]) + len(MARKS[0]), before.index(MARKS[1])
+    PAGE.write_text(before[:begin] + "\n" + "\n".join(lines) + "\n" + before[end:])
 
 
 def main() -> int:
@@ -139,8 +183,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--loads", default="", help="only those whose name has this in it, as `rand` or `write`")
     parser.add_argument("--tolerance", type=float, default=0.10)
+    parser.add_argument("--plain", action="store_true", help="fio registers neither its buffers nor its file")
+    parser.add_argument("--write-docs", action="store_true", help="replace the table of docs/benchmarks/volumes.md")
     options = parser.parse_args()
+    if options.rounds < ROUNDS_MIN:
+        parser.error(f"--rounds must be at least {ROUNDS_MIN}: fewer show no spread")
     worst = 0.0
+    lines = list(HEAD)
     with tempfile.TemporaryDirectory(dir=options.dir, prefix="against-fio-") as home:
         file = pathlib.Path(home) / "data"
         block = os.urandom(1 << 20)
@@ -152,10 +201,15 @@ def main() -> int:
             out.write(edge)
             os.fsync(out.fileno())
         with blocks_of(file) as path:
-            print("| load | fio, MB/s | outcore, MB/s | outcore / fio | middle half |\n|---|---|---|---|---|")
+            print("\n".join(HEAD))
             for load in LOADS:
                 if options.loads in load[0] and (path.is_block_device() or "write" not in load[0]):
-                    worst = max(worst, abs(compare(path, load, options) - 1))
+                    row = compare(path, load, options)
+                    lines.append(row.text(options.tolerance))
+                    print(lines[-1], flush=True)
+                    worst = max(worst, abs(row.ratio - 1))
+    if options.write_docs:
+        write_docs(lines)
     print(f"furthest from fio: {worst:.1%}, goal {options.tolerance:.0%}")
     return int(worst > options.tolerance)
 

@@ -151,7 +151,7 @@ class Peers:
         return seconds
 
     def text_by_gstore(self, text, _reader):
-        """Its own pairs are next to the text, and its files are in pieces next to these."""
+        """gstore first writes pairs next to the text, and then makes its own files from these pairs."""
         place = self.args.dir / "gstore"
         place.mkdir()
         here, program = place / "text.txt", self.args.gstore / "gstored"
@@ -182,8 +182,8 @@ class Peers:
 
 
 def convert_row(args, edges, graph, vertices):
-    """A conversion compared with its floor: read the edges and write 8 bytes per edge and direction, then read those
-    and write the layout."""
+    """A conversion compared with its floor. The floor reads the edges and writes 8 bytes per edge and direction, and
+    then reads these bytes and writes the layout."""
     convert = [args.outcore, "graph", "convert", edges, "-o", graph, "--drop-loops", "--memory", args.memory]
     found, floors = [], []
     for _ in range(args.rounds):
@@ -208,8 +208,8 @@ def convert_row(args, edges, graph, vertices):
 
 
 def text_row(args, edges, peers, vertices):
-    """A conversion from text, alternating with those of other systems, whose result is smaller: one direction, and no
-    lists."""
+    """A conversion from text, alternating with the conversions of other systems. Their graphs are smaller, because they
+    have one direction and no lists."""
     text, graph, reader = args.dir / "edges.txt", args.dir / "text.graph", build(args.dir, "edge_text")
     run([reader, "write", edges, text])
     convert = [args.outcore, "graph", "convert", text, "-o", graph, "--memory", args.memory, "--vertices", vertices, "--json"]

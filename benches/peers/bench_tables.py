@@ -39,8 +39,8 @@ THREADS = 2
 GROUP_ROWS = 1 << 17
 BATCH_ROWS = 1 << 19
 CASES = ("sort", "dedup", "shuffle", "group-by", "join", "join-in-order", "window", "near")
-# Programs per case: only rensa and datatrove find near duplicates, no peer sorts what it joins, and Polars' windows do
-# not stream.
+# Programs per case: only rensa and datatrove find near duplicates, no peer writes the rows of a join in order, and
+# Polars' windows do not stream.
 TOOLS_OF = {"near": ["outcore", "rensa", "datatrove"], "join-in-order": ["outcore"],
             "window": ["outcore", "DuckDB", "DataFusion"]}
 # The columns that a case sorts by: a text, a day and a number, or a text and a time.
@@ -104,13 +104,14 @@ OUTCORE = {
     "dedup": ["dedup", "{log}", "--by", "url"],
     "shuffle": ["shuffle", "{log}"],
     "group-by": ["group-by", "{log}", "--by", "id", "--agg", "n=count,bytes=sum(bytes)"],
-    # As for the others, which promise no order.
+    # Any order, because the peers promise none either.
     "join": ["join", "{log}", "{users}", "--on", "user", "--unordered"],
     "join-in-order": ["join", "{log}", "{users}", "--on", "user"],
     "window": ["window", "{log}", "--by", "user", "--order", "time", "--add", "n=row_number,before=lag(bytes)"],
     "near": ["dedup", "{documents}", "--near", "text", "--jaccard", "0.8"],
 }
-# The same shingles, with as many hashes and bands as outcore makes of 128 hashes at 0.8; no text is kept.
+# The shingles are those of outcore, with as many hashes and bands as outcore makes of 128 hashes at 0.8; no text is
+# kept.
 RENSA = """
 import pyarrow.parquet as pq
 from rensa import RMinHash, RMinHashLSH
@@ -131,9 +132,9 @@ for row, text in enumerate(texts):
     index.insert(row, signature)
 print(sum(find(row) == row for row in range(len(texts))))
 """
-# The same in its stages up to the rows that are dropped: signatures, pairs in each band, and clusters of them. Words
-# are separated by blanks; its own tokenizer does the same on these texts, but slowly. CPU and peak are those of its
-# first process, without its workers.
+# datatrove in its stages, up to the rows that are dropped: signatures, pairs in each band, and clusters of pairs.
+# Words are separated by blanks; datatrove's own tokenizer does the same on these texts, but slowly. CPU and peak are
+# those of its first process, without its workers.
 DATATROVE = """
 import glob, os, struct
 import pyarrow.parquet as pq

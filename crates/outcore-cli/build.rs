@@ -6,8 +6,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // This script does not see flags that cargo passes only to the last crate, as `make build`
-    // does; these ask for the same.
+    // This script does not see flags that cargo passes only to the last crate (`cargo rustc --
+    // ...`). In a static build, such flags already ask for a fixed address.
     let target = |name: &str| std::env::var(name).unwrap_or_default();
     let is_static = target("CARGO_CFG_TARGET_FEATURE")
         .split(',')

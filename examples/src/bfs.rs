@@ -12,10 +12,10 @@ use outcore::job::Job;
 use outcore::primitives::{Sequence, collect, read};
 
 /// The depth of each of `count` vertices below `source` along `edges`, pairs (from, to) of `u32`;
-/// nothing for those that cannot be reached.
+/// nothing for vertices that cannot be reached.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn bfs(job: &Job, edges: &Path, count: usize, source: u32) -> Result<Vec<Option<u32>>> {
     let mut depths: Vec<Option<u32>> = vec![None; count];
     let mut frontier = vec![source];

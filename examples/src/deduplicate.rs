@@ -11,11 +11,11 @@ use outcore::job::Job;
 use outcore::sort::lines::{LineSortOptions, sort_lines};
 use outcore_front::text::json::JsonFields;
 
-/// Writes the first document of `from` with each value of `field` (`.text`) to `to`; gives their
-/// number.
+/// Writes to `to` the first document of `from` for each value of `field` (`.text`); returns the
+/// number of documents.
 ///
 /// # Errors
-/// A line that is not JSON or has no such field, by number; what the sort fails with.
+/// A line that is not JSON or has no such field, by number; the errors of the sort.
 pub fn deduplicate(job: &Job, from: &Path, field: &str, to: &Path) -> Result<u64> {
     let by_field = JsonFields::new(&[field.to_string()], false, true)?;
     let options = LineSortOptions {

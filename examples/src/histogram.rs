@@ -13,7 +13,7 @@ use outcore::primitives::{histogram, max, min, read};
 /// `bins` equal parts between them.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn histogram_of(job: &Job, from: &Path, bins: usize) -> Result<(f64, f64, Vec<u64>)> {
     let numbers = read::<f64>(&[Input::raw(from)]);
     let (Some(low), Some(high)) = (min(job, &numbers)?, max(job, &numbers)?) else {

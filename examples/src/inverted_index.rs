@@ -13,8 +13,8 @@ use outcore_front::text::gnu::{GnuOrder, GnuSort, Key};
 
 use crate::{lines, make};
 
-/// Writes a line for each word of the text `from`, in lower case, to `to`: the word and the numbers
-/// of the lines, from 1, that have it. Gives the number of words.
+/// Writes to `to` a line for each word of the text `from`, in lower case: the word, and the numbers
+/// (from 1) of the lines that contain the word. Returns the number of words.
 ///
 /// # Errors
 /// The errors of reading, sorting and writing; `to` does not exist then.

@@ -14,7 +14,7 @@ use outcore::key::RecordFormat;
 use outcore::primitives::{Inclusion, Sequence, read, scan, write};
 use outcore::sort::{SortOptions, sort};
 
-/// A row of either side on its way.
+/// A row of either side, as it goes through the sort and the scan.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Row {
@@ -29,11 +29,11 @@ struct Row {
     left: u64,
 }
 
-/// Writes (key, left value, right value) for each row of `right` whose key is in `left` to `to`, by
-/// key; rows are (key, value). Gives the number of rows.
+/// Joins rows (key, value). For each row of `right` whose key is in `left`, `to` gets (key, left
+/// value, right value), in the order of the keys. Returns the number of rows.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn join(job: &Job, left: &Path, right: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let step = |name: &str| dir.path().join(name);

@@ -14,7 +14,7 @@ use outcore::primitives::{Sequence, histogram, read};
 /// The `k`-th largest (`u64`) of `from`, counted from 1; nothing if there are fewer.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn kth_largest(job: &Job, from: &Path, k: u64) -> Result<Option<u64>> {
     let numbers = [Input::raw(from)];
     let (mut known, mut left) = (0_u64, k);

@@ -16,7 +16,7 @@ use outcore_graph::graph::state::{State, StateBytes, numbers, values};
 /// The smallest vertex of each vertex's component, of the graph in `dir`.
 ///
 /// # Errors
-/// [`outcore::Kind::Memory`] if four bytes per vertex do not fit; what reading fails with.
+/// [`outcore::Kind::Memory`] if four bytes per vertex do not fit; the errors of reading.
 pub fn label_propagation(job: &Job, dir: &Path) -> Result<Vec<u32>> {
     let graph = Graph::open(job, dir)?;
     let _state = State::reserve(job, &graph, "label propagation", StateBytes::new(4, 0))?;

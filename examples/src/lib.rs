@@ -67,7 +67,7 @@ fn lines<'a>(job: &'a Job, of: &Path) -> Result<RecordReader<'a>> {
 /// A function that appends bytes.
 type Put<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
-/// Makes a file of what `work` puts there.
+/// Makes a file of the bytes that `work` writes.
 fn make(path: &Path, work: impl FnOnce(Put<'_>) -> Result<()>) -> Result<()> {
     let failed = |error: std::io::Error| Error::io("write", &error).path(path);
     let mut file = BufWriter::new(File::create(path).map_err(failed)?);

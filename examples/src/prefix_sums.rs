@@ -12,7 +12,7 @@ use outcore::primitives::{Inclusion, Summary, read, scan};
 /// Number i of `to` is the sum of the first i numbers of `from`.
 ///
 /// # Errors
-/// What the pass fails with.
+/// The errors of the pass.
 pub fn prefix_sums(job: &Job, from: &Path, to: &Path) -> Result<Summary> {
     let lengths = read::<u64>(&[Input::raw(from)]);
     scan(

@@ -20,7 +20,7 @@ const OVERSAMPLING: u64 = 32;
 /// Sorts the numbers (`u64`) of `from` into `to`.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn samplesort(job: &Job, from: &Path, to: &Path) -> Result<Summary> {
     let input = [Input::raw(from)];
     let numbers = read::<u64>(&input);

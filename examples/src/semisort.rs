@@ -3,8 +3,8 @@
 //!
 //! A sample finds the heavy keys. Each heavy key gets a bucket of its own, which needs no further
 //! work. A hash spreads the other keys over buckets that fit in memory, where each is put in order.
-//! The sample takes one read, and the distribution one read and one write. The light buckets and
-//! the result take one of each.
+//! The sample takes one read. The distribution takes one read and one write. The light buckets and
+//! the result take one more read and one more write.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,7 +22,7 @@ const HEAVY_MAX: usize = 256;
 /// Writes the rows (key, value) of `from` to `to`, those of one key side by side.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn semisort(ctx: &Context, from: &Path, to: &Path) -> Result<Summary> {
     let sample = ctx
         .read::<[u64; 2]>(from)?

@@ -16,7 +16,7 @@ const RECORD_BYTES: usize = 8;
 /// Writes the records (8 bytes) of `from` to `to`, in the order of epoch `epoch`.
 ///
 /// # Errors
-/// What the shuffle fails with.
+/// The errors of the shuffle.
 pub fn global_shuffle(job: &Job, from: &Path, to: &Path, epoch: u64) -> Result<ShuffleSummary> {
     let options = ShuffleOptions {
         unit: Unit::Records {

@@ -27,11 +27,11 @@ impl SortKey for Words {
     }
 }
 
-/// Writes each word of the text `from`, in lower case, after its count (`uniq -c`) to `to`; gives
-/// the number of words that differ.
+/// Writes to `to` each word of the text `from`, in lower case, after its count, as `uniq -c` does.
+/// Returns the number of distinct words.
 ///
 /// # Errors
-/// What the passes fail with.
+/// The errors of the passes.
 pub fn word_count(job: &Job, from: &Path, to: &Path) -> Result<u64> {
     let dir = crate::private_dir(job, to)?;
     let words = dir.path().join("items");

@@ -338,6 +338,6 @@ fn every_example_is_a_page_of_at_most_80_lines() {
         assert!(lines <= 80, "{}: {lines} lines", path.display());
         drivers += 1;
     }
-    // Two of them are not algorithms.
+    // Two of these files are not algorithms.
     assert!(drivers >= 13);
 }

@@ -1,4 +1,4 @@
-//! Graphs of which a file holds other bytes than were written.
+//! Graphs with changed bytes in a file.
 //!
 //! Contract: never panics, never reads for ever; the checks are in the library of this package.
 

@@ -1,4 +1,4 @@
-//! What `outcore drives probe` wrote, as targets of a fit: any bytes read as one.
+//! Output of `outcore drives probe`, as targets of a fit: any bytes read as one.
 //!
 //! Contract: never panics, never reads for ever; the checks are in the library of this package.
 

@@ -1,4 +1,4 @@
-//! Rows of tables that hold other bytes than were encoded.
+//! Rows of tables with changed bytes.
 //!
 //! Contract: never panics, never reads for ever; the checks are in the library of this package.
 

@@ -1,11 +1,12 @@
-//! Checks of the fuzz targets of everything that guards users' data, besides that nothing panics.
+//! Checks of the fuzz targets for the code that guards users' data. A panic also fails each of
+//! them.
 //!
-//! Contract: each function takes arbitrary bytes. Damage: a view or a dataset of which any file
-//! holds other bytes than were written is rejected, or gives what was put into it; never anything
-//! else. Metadata with a right checksum and arbitrary contents may be rejected or believed, and
-//! nothing panics, hangs or takes memory without bound. Text that is accepted
-//! (headers, drives, settings) is written again as text that means the same. A sort gives what the
-//! naive sort gives. Uses the engine alone: tests of `outcore-front` run these checks too.
+//! Contract: each function takes arbitrary bytes. Damage: a view or a dataset with changed bytes in
+//! any file is rejected, or returns the original data; it never returns anything else. Metadata
+//! with a right checksum and arbitrary contents may be rejected or believed, and nothing panics,
+//! hangs or takes memory without bound. Text that is accepted (headers, drives, settings) is
+//! written again as text that means the same. A sort gives the result of the naive sort. Uses the
+//! engine alone: tests of `outcore-front` run these checks too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -49,7 +50,7 @@ fn choose(data: &[u8]) -> (u8, &[u8]) {
         .map_or((0, data), |(first, rest)| (*first, rest))
 }
 
-/// `whole` with a few bytes replaced: each patch is an offset of two bytes, a length and as many
+/// `whole` with a few bytes replaced: each patch is an offset of two bytes, a length, and the new
 /// bytes.
 fn patched(whole: &[u8], mut patches: &[u8]) -> Vec<u8> {
     let mut bytes = whole.to_vec();
@@ -63,7 +64,7 @@ fn patched(whole: &[u8], mut patches: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Metadata whose body is what `change` makes of it, whole by its checksum; nothing if that is not
+/// Metadata whose body `change` has replaced, with a valid checksum; nothing if the new body is not
 /// JSON.
 fn resealed(
     kind: &'static str,
@@ -211,7 +212,7 @@ fn read_view(device: &RamDevice) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// A sorted view, one file of which is damaged, or whose manifest says something else.
+/// A sorted view with one damaged file, or with other contents of the manifest.
 pub fn view(data: &[u8]) {
     static WHOLE: OnceLock<Option<View>> = OnceLock::new();
     let Some(whole) = WHOLE.get_or_init(|| whole_view().ok()) else {
@@ -231,13 +232,13 @@ pub fn view(data: &[u8]) {
             let (path, bytes) = &whole.files[usize::from(which) % whole.files.len()];
             Some((path, patched(bytes, patches)))
         }
-        // A manifest of whatever bytes.
+        // A manifest of arbitrary bytes.
         1 => whole
             .files
             .iter()
             .find(is_manifest)
             .map(|(path, _)| (path, rest.to_vec())),
-        // A manifest that is whole by its checksum.
+        // A manifest with a valid checksum.
         _ => whole
             .files
             .iter()
@@ -341,14 +342,14 @@ impl TestDir {
     }
 }
 
-/// Writes over a file that may be sealed against it.
+/// Overwrites a file that may be write-protected.
 fn overwrite(path: &Path, bytes: &[u8]) {
     let _ = std::fs::remove_file(path);
     let _ = std::fs::write(path, bytes);
 }
 
-/// A dataset on a volume: manifests, labels and shares that are damaged, manifests that say
-/// something else; and the index of packed files.
+/// A dataset on a volume, with damaged manifests, labels or shares, or with other contents of a
+/// manifest; and the index of packed files.
 pub fn dataset(data: &[u8]) {
     let (choice, rest) = choose(data);
     if choice % 4 == 3 {
@@ -378,7 +379,7 @@ pub fn dataset(data: &[u8]) {
     };
     overwrite(path, &bytes);
     let found = place.get();
-    // Opening the place may have repaired the damage.
+    // Opening the volume may have repaired the damage.
     for (path, whole) in &place.files {
         if std::fs::read(path).ok().as_ref() != Some(whole) {
             overwrite(path, whole);
@@ -391,7 +392,7 @@ pub fn dataset(data: &[u8]) {
     }
 }
 
-/// A whole sort with the options that the first bytes say, against the naive one.
+/// A whole sort, with options from the first bytes, compared with the naive sort.
 pub fn sorting(data: &[u8]) {
     const FORMATS: [&str; 10] = [
         "u8",

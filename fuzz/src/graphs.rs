@@ -1,9 +1,8 @@
-//! Checks of the fuzz targets of graphs, besides that nothing panics.
+//! Checks of the fuzz targets for graphs. A panic also fails each of them.
 //!
-//! Contract: each function takes arbitrary bytes. Edges in any format end in a named error,
-//! or make a graph that opens and whose degrees add up to its edges. A graph of which any file
-//! holds other bytes than were written is rejected, or gives the degrees that were put into it.
-//! Tests of `outcore-graph` run these checks too.
+//! Contract: each function takes arbitrary bytes. Edges in any format end in a named error, or make
+//! a graph that opens and whose degrees add up to its edges. A graph with changed bytes in any file
+//! is rejected, or gives the original degrees. Tests of `outcore-graph` run these checks too.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,7 @@ const FORMATS: [EdgeFormat; 7] = [
     EdgeFormat::Csv,
     EdgeFormat::Graph500,
 ];
-/// More vertices than these take memory and time, and are allowed to.
+/// More vertices than this may take much memory and time, so inputs with more are rejected.
 const VERTICES_MAX: u64 = 1 << 20;
 
 fn job() -> Job {
@@ -115,7 +114,7 @@ fn small() -> Option<Small> {
     })
 }
 
-/// That graph as a `.npz`, from which damaged ones are made.
+/// The small graph as a `.npz`, from which damaged files are made.
 pub fn npz() -> Option<Vec<u8>> {
     let small = small()?;
     let job = job();
@@ -129,8 +128,9 @@ thread_local! {
     static SMALL: Option<Small> = small();
 }
 
-/// Damages the file that the first byte of `data` chooses, as the rest says: offsets of two bytes,
-/// each with the byte that is put there; a file is cut off at an offset followed by 0xff.
+/// Damages the file that the first byte of `data` chooses. The rest of `data` has offsets of two
+/// bytes, each followed by the new byte at that offset. 0xff after an offset cuts the file off
+/// there.
 pub fn damage(data: &[u8]) {
     let Some((choice, mut patches)) = data.split_first() else {
         return;

@@ -1,9 +1,10 @@
-//! What the fuzz targets check, beyond that nothing panics.
+//! Checks of the fuzz targets for traces. A panic also fails each of them.
 //!
 //! Contract: each function takes arbitrary bytes and reads them to the end. Block traces: a request
 //! never leaves the 64-bit address space, and adapting it to a small volume keeps it inside and on
 //! the block grid. outcore's own trace: entries that were read can be written and read again, and a
-//! replay over their dependencies ends. GPU traces: the report counts what was handed out.
+//! replay over their dependencies ends. GPU traces: the report counts the kernels that the reader
+//! returned.
 
 pub mod data;
 pub mod graphs;
@@ -23,7 +24,7 @@ use outcore_traces::{Format, ReadOptions, TraceReader};
 const VOLUME_BYTES: u64 = 1 << 24;
 const BLOCK_BYTES: u64 = 4096;
 
-/// Reads `data` as `format`, or as what it seems to be.
+/// Reads `data` as `format`, or in the format that is detected.
 pub fn block(format: Option<Format>, data: &[u8]) {
     let options = ReadOptions {
         format,

@@ -1,9 +1,9 @@
-//! What the fuzz targets of the simulator's parsers check, beyond that nothing panics.
+//! Checks of the fuzz targets for the simulator's parsers. A panic also fails each of them.
 //!
 //! Contract: each function takes arbitrary bytes. A drive that is accepted can be written and read
 //! again; a workload that is accepted gives flows; an access pattern that is accepted gives
-//! requests of whole sectors; a graph that is accepted has requests that can be replayed (it is
-//! not: building a drive for each input would take too long).
+//! requests of whole sectors; a graph that is accepted has requests that can be replayed (the check
+//! replays nothing, because building a drive for each input would take too long).
 //! `lab/outcore-sim/tests/sim/mutations.rs` checks the same on damaged files without a fuzzer.
 
 use std::path::Path;

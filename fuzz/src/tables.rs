@@ -1,9 +1,9 @@
-//! What the fuzz targets of tables check, beyond that nothing panics.
+//! Checks of the fuzz targets for tables. A panic also fails each of them.
 //!
-//! Contract: each function takes arbitrary bytes. A row of other bytes than were encoded is an
-//! error or other values, never a panic or a batch with another schema. Directories named
-//! `key=value`, whatever bytes the names hold, give a column or are a named error. Tests of
-//! `outcore-table` run these checks too.
+//! Contract: each function takes arbitrary bytes. A damaged row is decoded to an error or to other
+//! values, never to a panic or a batch with another schema. Directories named `key=value` give a
+//! column or a specific error, whatever bytes their names hold. Tests of `outcore-table` run these
+//! checks too.
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ fn batch() -> Option<RecordBatch> {
     RecordBatch::try_from_iter(columns).ok()
 }
 
-/// Decodes a row that `data` damages: offsets, each with the byte that is put there; 0xff cuts off.
+/// Decodes a row that `data` damages. `data` has offsets, each followed by the new byte; 0xff cuts
+/// the row off there.
 pub fn row(data: &[u8]) {
     let Some(batch) = batch() else { return };
     let Some((choice, patches)) = data.split_first() else {
@@ -59,7 +60,7 @@ pub fn row(data: &[u8]) {
         return;
     }
     let Some(row) = rows.iter().nth(usize::from(*choice) % 4) else {
-        // Not a row at all.
+        // The bytes are not derived from any row.
         std::hint::black_box(key_of(patches));
         std::hint::black_box(codec.decode(&[patches]).is_ok());
         return;

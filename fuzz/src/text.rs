@@ -1,9 +1,9 @@
-//! Checks of the fuzz targets of expressions and of text, besides that nothing panics.
+//! Checks of the fuzz targets for expressions and for text. A panic also fails each of them.
 //!
-//! Contract: each function takes arbitrary bytes; those up to the first newline are what a user
-//! would write (an expression, a key), the rest is data. An expression that compiles gives each row
-//! the same number whatever rows are next to it. Keys order any two lines the same way round from
-//! both sides. The ends of CSV records do not depend on the pieces that the text comes in. Uses the
+//! Contract: each function takes arbitrary bytes. The first line is a user's text (an expression, a
+//! key), and the rest is data. An expression that compiles gives each row the same number whatever
+//! rows are next to it. Comparing two lines by their keys gives the reverse result if the lines are
+//! exchanged. The ends of CSV records do not depend on how the text is cut into pieces. Uses the
 //! engine and `outcore-front` alone: the tests of that package run these checks too.
 
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ use outcore_front::text::json::JsonFields;
 
 const ROWS: usize = 48;
 
-/// The first line, and what is behind it.
+/// The first line, and the bytes after it.
 fn split(data: &[u8]) -> (String, &[u8]) {
     let end = data.iter().position(|byte| *byte == b'\n');
     let end = end.unwrap_or(data.len());
@@ -25,7 +25,7 @@ fn split(data: &[u8]) -> (String, &[u8]) {
     (first, data.get(end + 1..).unwrap_or(&[]))
 }
 
-/// Two lines of what is there.
+/// The bytes as two lines.
 fn two(data: &[u8]) -> (&[u8], &[u8]) {
     let end = data.iter().position(|byte| *byte == b'\n');
     data.split_at(end.unwrap_or(data.len() / 2))
@@ -61,7 +61,7 @@ pub fn expression(data: &[u8]) {
     };
     let (all, first, rest) = (run(0, ROWS), run(0, 17), run(17, ROWS));
     let Some(all) = all else {
-        // What cannot be computed of all rows cannot be of one of the parts.
+        // If the expression has no value for all rows, it has none for at least one of the parts.
         assert!(first.is_none() || rest.is_none());
         return;
     };
@@ -70,7 +70,7 @@ pub fn expression(data: &[u8]) {
     assert_eq!(all, parts.concat());
 }
 
-/// Fails unless `order` puts two lines in one order, from whichever side one looks.
+/// Fails unless `order` gives reverse results for `a`, `b` and for `b`, `a`.
 fn check_order(order: &dyn SortKey, a: &[u8], b: &[u8]) {
     for line in [a, b] {
         if let Ok(same) = compare_items(order, line, line) {

@@ -1,8 +1,8 @@
-//! Checks of the fuzz targets of files of vectors, besides that nothing panics.
+//! The check of the fuzz target for files of vectors. A panic also fails it.
 //!
 //! Contract: the first byte chooses an ending (fvecs, bvecs, ivecs, fbin, u8bin, i8bin, ibin, npy),
-//! and the rest is the file. It ends with an error that names the cause, or its rows and their
-//! length cover at most the bytes of the file. Tests of `outcore-vector` run this check too.
+//! and the rest is the file. Opening the file returns an error that names the cause, or the rows
+//! that the header announces fit into the file. Tests of `outcore-vector` run this check too.
 
 use outcore::{IoMode, Job, JobOptions};
 use outcore_vector::format::VectorFile;

@@ -5,11 +5,11 @@
 
 `sort`, `shuffle`, `gen`, `verify` and `plan` are the subcommands of the command `outcore`, with the
 same options and the same results. `shuffled` reads in the order of a shuffle without writing it,
-and `open` returns a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. They
-release the interpreter while they work, and stop within a second on Ctrl-C with nothing left
-behind. They raise an `OutcoreError` that names cause, place and next step. `outcore.graph` converts
-edges to graphs and computes on them; `knn` and `KMeans` search and cluster files of vectors;
-`outcore.sim` simulates drives.
+and `open` returns a lazy `Dataset` (map, filter, reduce, scan, sort, ...) or `Lines` of text. All
+these functions release the interpreter while they work. On Ctrl-C they stop within a second and
+leave nothing behind. A failure is an `OutcoreError` that names cause, place and next step.
+`outcore.graph` converts edges to graphs and computes on them; `knn` and `KMeans` search and cluster
+files of vectors; `outcore.sim` simulates drives.
 """
 
 import inspect as _inspect
@@ -127,8 +127,8 @@ __all__ += [
 ]
 # verbs: end
 
-# Errors for keywords of other libraries name the equivalent. Functions are pickled by the name in their
-# module, so the module has the same object.
+# An error for a keyword of another library names the equivalent. Python pickles a function by its name in its module,
+# so the module must have the wrapped function as well.
 for _name in __all__:
     _made = globals()[_name]
     if _inspect.isfunction(_made):

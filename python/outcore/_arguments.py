@@ -37,7 +37,7 @@ def looked_at_twice(src: Any) -> Any:
     return list(src) if isinstance(src, Iterator) and not is_reader else src
 
 
-#: Variables with a warning so far.
+#: The variables that a warning has already named.
 _unknown_variables: set[str] = set()
 
 
@@ -78,7 +78,7 @@ def texts(keys: Keys | None) -> list[str]:
 
 
 def insists(lines: LinesHow) -> bool:
-    """Whether files are taken for lines whatever they look like."""
+    """Whether files are read as lines whatever they look like."""
     if isinstance(lines, str) and lines == "any":
         return True
     if isinstance(lines, str):

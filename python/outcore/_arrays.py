@@ -26,7 +26,7 @@ def gathered(
 ) -> npt.NDArray[Any]:
     """The items of all parts, for `__array__(dtype, copy)`.
 
-    There are at least `least_bytes` of them; if that is too much, nothing is read.
+    The items take at least `least_bytes`; if these do not fit, nothing is read.
     """
     from ._numpy import numpy
 

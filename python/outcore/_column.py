@@ -32,7 +32,7 @@ class Column:
 
     #: NumPy numbers leave their operators to this class.
     __array_ufunc__ = None
-    #: It has elements by number, but a loop over them would not end.
+    #: A `Column` has elements by number, but a loop over these would not end.
     __iter__ = None
 
     def __init__(self, text: str, is_truth: bool = False) -> None:
@@ -69,7 +69,7 @@ class Column:
             raise TypeError(f"{self!r} is a column, not a function; {step}")
 
     def astype(self, name: str) -> Column:
-        """The same, cast to a type of outcore: `"f64"`."""
+        """This expression, cast to a type of outcore: `"f64"`."""
         return Column(f"{name}({self._text})")
 
     def _binary(self, operator: str, other: Operand, is_truth: bool = False) -> Column:
@@ -192,7 +192,7 @@ def text(operand: Operand) -> str:
     if isinstance(operand, float):
         if math.isnan(operand):
             raise usage("make expression", "NaN has no literal", "ask with isnan(...), as in 'isnan(x)'")
-        # Not the `repr` of the type, which for NumPy would be `np.float64(2.0)`.
+        # `float.__repr__` gives `2.0` even for a NumPy number, whose own `repr` would be `np.float64(2.0)`.
         return _signed(float.__repr__(operand).replace("inf", _INFINITE))
     # Numbers of NumPy.
     item = getattr(operand, "item", None)

@@ -5,8 +5,8 @@
     >>> keys.filter(outcore.x % 2 == 0).map(outcore.x * 3).sum()
 
 Steps that go item by item fuse into one pass that writes nothing in between. `sort`, `shuffle`,
-`unique`, `count_by`, `reverse`, `merge` and `scan` need all items: the result of the last step goes
-straight to the output, and that of other steps to private scratch, which is removed once the
+`unique`, `count_by`, `reverse`, `merge` and `scan` need all items. The result of the last step goes
+straight to the output. The results of other steps go to private scratch, which is removed once the
 question is answered.
 
 Steps in text or over `outcore.x` and `outcore.col` stay in Rust at full speed. A function gets a

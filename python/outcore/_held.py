@@ -1,9 +1,8 @@
-"""Tables in the form for verbs: files with the options for reading them. Tables of other libraries
-become files.
+"""Tables in the form that verbs take: files with the options for reading them.
 
-Tables of other libraries come in and go out through the Arrow PyCapsule interface
-(`__arrow_c_stream__`), batch by batch. New files are in a directory of their own, which is removed
-with its holder.
+Tables of other libraries become files. They come in and go out through the Arrow PyCapsule
+interface (`__arrow_c_stream__`), batch by batch. New files are in a directory of their own, which
+is removed with its holder.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ._units import whole
 from ._requests import CsvRows, DatasetRequest, ShuffleStep, StepRequest, WriteTo
 
 
-#: Keys in the requests of steps that make items as they read them.
+#: Keys of a request that mark steps which process one item after another and need not read all items first.
 _STREAMED = {"condition", "expression", "expressions", "numbered", "window"}
 #: Characters of an item that a notebook shows.
 ITEM_CHARACTERS = 100
@@ -54,8 +54,8 @@ class Lazy(ABC):
         """At most `ROWS` items, from the front."""
 
     def explain(self) -> str:
-        """The passes over it, in order, with the plan of the first. Headers are read, and a sample
-        if the plan depends on it."""
+        """The passes over the files, in order, with the plan of the first pass. Headers are read, and a sample if the
+        plan depends on one."""
         return _outcore.explain(self._request, "consume")
 
     def write(

@@ -32,9 +32,9 @@ class Disorder(NamedTuple):
     """The first line that is not in order."""
 
     path: str
-    """The file that it is in."""
+    """The file that contains the line."""
     line_number: int
-    """Its number in that file, from 1."""
+    """The number of the line in that file, from 1."""
     line: bytes
     """The line, or its first 4 KiB."""
 
@@ -112,8 +112,8 @@ class Lines(Lazy):
         unique: bool = False,
     ) -> Lines:
         """The merged lines of files that are already in order, as with `sort -m`: all files are
-        read at once, and nothing goes to scratch. If a file is not in order, neither is the result.
-        It must be the first step; its options are those of `sort`."""
+        read at once, and nothing goes to scratch. If a file is not in order, the result is not in
+        order either. It must be the first step; its options are those of `sort`."""
         given = dict(locals())
         if self._request["steps"]:
             raise usage("merge", "a merge must be the first step", "merge files as they are, or sort")

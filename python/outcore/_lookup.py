@@ -65,7 +65,7 @@ def lookup(
     resources = arguments.resources_of(memory, threads, (), io, None, arguments.SEED, volume)
     is_typed = dtype is not None
     kind = _kinds.what(arguments.path_texts(src), resources, records=is_typed, lines=bool(lines))
-    # Text has one order here, whatever its name is.
+    # Here all text is lines, whatever the name of its file is.
     kind = _kinds.LINES if kind in _kinds.TEXT else kind
     _kinds.check(lookup, kind, given)
     if kind == _kinds.VIEW:

@@ -35,8 +35,8 @@ class NeighborBatch:
 
     #: The vertices: first those of the batch, then those that each hop added.
     n_id: npt.NDArray[np.int64]
-    #: Two rows: for each edge, the position in `n_id` of the neighbour, and that of the vertex that it was
-    #: drawn for.
+    #: Two rows: for each edge, the position in `n_id` of the neighbour, and the position of the vertex for which the
+    #: neighbour was drawn.
     edge_index: npt.NDArray[np.int64]
     #: The number of vertices that the batch was drawn for.
     batch_size: int
@@ -47,7 +47,8 @@ class NeighborBatch:
 
 
 class NeighborLoader:
-    """Batches of vertices with sampled neighbours; see `Graph.neighbor_loader`. Each pass over it is an epoch."""
+    """Batches of vertices with sampled neighbours; see `Graph.neighbor_loader`. Each iteration over the loader is an
+    epoch."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class NeighborLoader:
                 try:
                     made = batch.result()
                 except MemoryBudgetError:
-                    # Other batches in progress have taken the memory that it needs.
+                    # Other batches in progress have taken the memory that this batch needs.
                     wait(ahead)
                     made = make(number)
                 yield made
@@ -162,7 +163,7 @@ def _rows(features: Features, resources: ResourcesRequest) -> Any:
     if isinstance(features, (str, os.PathLike)):
         memory, threads, io = resources["memory"], resources["threads"], resources["io"]
         dataset = open(features, memory=memory, threads=threads, io=io)
-        # One at a time, on all threads, so that workers take no more memory.
+        # Only one worker at a time gathers features, on all threads, so several workers need no more memory than one.
         turn = threading.Lock()
 
         def gather(vertices: npt.NDArray[np.int64]) -> Any:

@@ -309,7 +309,8 @@ def split(
     belongs to the part that contains its first byte, so parts have nearly equal lengths and some may be
     empty. Every part of CSV begins with the header. All parts appear together at the end, or none. With
     splitters= and random=, parts keep the input order, and the report has the number and a checksum of the
-    items of each part; the checksums are those of `verify`, and add up to the checksum of the whole.
+    items of each part. The checksums are those of `verify`, or of `verify lines=` for lines, and add up to
+    the checksum of the whole.
 
     With filter=, part numbers have five digits unless the number of parts is given, and a part may have the
     name of an existing file only with force=True. With train=, the parts are called train and test. With by=,

@@ -53,7 +53,8 @@ class Part:
         return -(-self.count // self.batch_size)
 
     def share(self, worker: int, workers: int) -> range:
-        """The batches of a worker, in the numbering of the rank; the first workers have one more."""
+        """The batches of a worker, in the numbering of the rank; the first workers may have one batch more than the
+        others."""
         each, more = divmod(self.batches, workers)
         start = worker * each + min(worker, more)
         return range(start, start + each + (worker < more))
@@ -67,7 +68,7 @@ class Part:
 
 
 def resumed(taken: int, worker: int, workers: int) -> tuple[int, int]:
-    """The share that a worker reads after `taken` batches were taken from a loader, and how many of
-    these were from that share. The loader then begins with the share whose turn it is."""
+    """The share that a worker reads after a restart, and how many of the `taken` batches came from that share. Worker 0
+    gets the share that comes next, because a loader always begins with worker 0."""
     share = (worker + taken) % workers
     return share, (taken - share + workers - 1) // workers

@@ -55,7 +55,7 @@ class Preview:
         return "\n".join(lines)
 
     def html(self, title: str) -> str:
-        """The same for a notebook, all columns."""
+        """The preview for a notebook, with all columns."""
         heads = "".join(
             f"<th>{html.escape(name)}<br><small>{html.escape(kind)}</small></th>"
             for name, kind in self.schema.items()

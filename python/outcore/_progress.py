@@ -1,9 +1,9 @@
 """The progress of a job: for functions, notebooks and terminals.
 
 The native module reports raw numbers a few times per second, and once more with the phase `done`
-when the job has succeeded. Here they become a `Progress`, with rates over about a second and the
-fraction of the whole job, in which all phases count as equally long. An exception in a function
-stops the job.
+when the job has succeeded. Here these become a `Progress`, with rates over about a second and the
+fraction of the whole job. In this fraction, all phases count as equally long. An exception in a
+function stops the job.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ Watcher = Callable[[Progress], object]
 
 @contextmanager
 def telling(progress: Watcher | bool | None, phases: tuple[str, ...]) -> Iterator[Tell | None]:
-    """The function that the native module calls; `phases` are those that are counted."""
+    """The function that the native module calls; `phases` are the phases that count for the fraction."""
     if progress is None or progress is False:
         yield None
     elif progress is True:

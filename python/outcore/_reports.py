@@ -174,8 +174,8 @@ class SortSummary(WriteSummary):
 
     #: Whether the input is in order; none if it was sorted.
     is_sorted: bool | None
-    #: The sum of the hashes of all items of the output, in hexadecimal, as `verify` computes it; none if it
-    #: was not asked for.
+    #: The sum of the hashes of all items of the output, in hexadecimal: for records as `verify` computes it,
+    #: for lines as `verify --lines`; none if it was not asked for.
     checksum: str | None
 
 
@@ -220,8 +220,8 @@ class ShuffleSummary(WriteSummary):
     seed: int
     #: The epoch.
     epoch: int
-    #: The sum of the hashes of all items, in hexadecimal, as `verify` computes it; none if it was not asked
-    #: for.
+    #: The sum of the hashes of all items, in hexadecimal: for records as `verify` computes it, for lines as
+    #: `verify --lines`; none if it was not asked for.
     checksum: str | None
 
 
@@ -248,7 +248,8 @@ class SplitSummary(WriteSummary):
     seed: int
     #: The number of items of each part; none without `splitters` and `random`.
     counts: tuple[int, ...]
-    #: The sum of the hashes of the items of each part, in hexadecimal, as `verify` computes it.
+    #: The sum of the hashes of the items of each part, in hexadecimal: for records and rows as `verify`
+    #: computes it, for lines as `verify --lines`.
     checksums: tuple[str, ...]
 
 
@@ -280,7 +281,8 @@ class VerifyReport(JobSummary):
     first_unordered: int | None
     #: Records whose key equals the key of the record before.
     duplicate_keys: int | None
-    #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
+    #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order. For a table with
+    #: rows, it also depends on the names and types of the columns.
     checksum: str
     #: Whether `against` holds the same records; none if it was not given.
     same_records: bool | None

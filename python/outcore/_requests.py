@@ -128,7 +128,8 @@ class MapStep(TypedDict):
 
 
 class CallStep(TypedDict):
-    """Makes other items with a function from the bytes of a batch, keeps some, or makes any number."""
+    """Calls a function with the bytes of a batch: it makes other items, keeps some items, or makes any number of
+    items."""
 
     function: Callable[[bytes], bytes]
     records: RecordsRequest
@@ -149,7 +150,7 @@ class EnumerateStep(TypedDict):
 
 
 class WindowsStep(TypedDict):
-    """Items with those that follow them."""
+    """Each item with the items that follow it."""
 
     window: int
 
@@ -161,7 +162,7 @@ class ReverseStep(TypedDict):
 
 
 class MergeStep(TypedDict):
-    """Merges files that are in order."""
+    """Merges files that are already in order."""
 
     merge_by: RecordsRequest | None
     descending: bool
@@ -169,7 +170,7 @@ class MergeStep(TypedDict):
 
 
 class SortStep(TypedDict):
-    """Sorts records; `records` gives an order that is not their own."""
+    """Sorts records; `records` gives an order other than that of their type."""
 
     records: RecordsRequest | None
     descending: bool

@@ -211,7 +211,8 @@ class Batches(Iterator["npt.NDArray[Any]"]):
         self.position = start
         self._drop_last = drop_last
         self._process_id = os.getpid()
-        # Half of what fits at once: one stretch is read while another is returned.
+        # A stretch has half of the records that fit in memory at once, because one stretch is read while another is
+        # returned.
         stretch = max(source._order.stretch // 2, 1)
         self._stretch = max(stretch // self._size, 1) * self._size
         self._reader: ThreadPoolExecutor | None = None

@@ -88,7 +88,7 @@ class ShuffledTable:
                 raise usage(_READ, f"there is no column `{name}`", f"the columns are: {known}")
         if chosen is not None:
             schema = library("pyarrow", _READ).schema([schema.field(name) for name in chosen])
-        #: The columns and types of a batch, and the names of those that are in the files.
+        #: The columns and types of a batch, and the names of the columns that are stored in the files.
         self._schema, self._own = schema, [name for name in dict.fromkeys(schema.names) if name in own]
         #: The values of the other columns, by file.
         self._directories = _directory_values(paths, [field for field in schema if field.name not in own])
@@ -210,7 +210,7 @@ class ShuffledTable:
             for unit, names in _units_of(file, [self._schema.field(name) for name in self._own]).items():
                 opened = contextlib.nullcontext(file) if unit == _UNIT else _opened(path, unit)
                 with opened as source, _named(path):
-                    # Without threads of pyarrow, because loaders fork processes.
+                    # pyarrow must not start threads here, because loaders fork processes.
                     table = source.read_row_group(number, columns=names, use_threads=False)
                 for name in names:
                     columns[name] = table[name]
@@ -279,7 +279,7 @@ def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> 
     pyarrow, compute = library("pyarrow", _READ), library("pyarrow.compute", _READ)
     group = file.metadata.row_group(number)
     if any("." in name for name in file.schema_arrow.names):
-        # A path does not tell which column it belongs to.
+        # If a name has a dot, the path of a leaf does not show which column the leaf belongs to.
         return
     for leaf in range(group.num_columns):
         known = file.schema.column(leaf)
@@ -288,7 +288,7 @@ def _check_lists(file: Any, path: str, number: int, columns: dict[str, Any]) -> 
             continue
         if not (pyarrow.types.is_list(column.type) or pyarrow.types.is_large_list(column.type)):
             continue
-        # A list without values and a null take the same place.
+        # The file counts an empty list, or a null, as one value.
         lengths = compute.fill_null(compute.list_value_length(column), 0)
         found = compute.sum(compute.max_element_wise(lengths, 1)).as_py()
         said = group.column(leaf).num_values

@@ -22,7 +22,8 @@ class Report:
     _hints: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls) -> None:
-        # Later its module is set to the package, which lacks some of the names.
+        # The types must be resolved here: `__module__` is set to the package later, and the package lacks some of their
+        # names.
         cls._hints = get_type_hints(cls)
 
     def as_dict(self) -> dict[str, Any]:
@@ -45,11 +46,11 @@ class JobReport(Report):
 
 
 def report_of(kind: type[_Report], values: dict[str, Any], headline: str = "") -> _Report:
-    """The report from the engine's values, and from its line for people."""
+    """The report with the engine's values, and with `headline`, the line that people see."""
     hints = kind._hints
     report = kind(**{name: _value(hints[name], value) for name, value in values.items()})
     if headline:
-        # Reports are frozen, and this is not one of their values.
+        # Reports are frozen, and the line for people is not a field of theirs.
         object.__setattr__(report, "_said", headline)
     return report
 

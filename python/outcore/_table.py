@@ -162,7 +162,7 @@ def _check_text(opened: Table, held: bool, given: dict[str, Any]) -> None:
     kinds = [_kinds.HELD] if held else []
     for name in () if held else opened._inputs[:_LOOKED_AT]:
         kinds.append(_kinds.what([name], resources_of(given), table=True))
-    # One of several files is enough.
+    # It is enough that the option applies to one of several files.
     for argument in _OF_TEXT:
         if not any(kind in _kinds.RULES["table"][argument] for kind in kinds):
             _kinds.check(table, kinds[0], {argument: given[argument]})
@@ -385,7 +385,7 @@ class Table(Held):
     @functools.cached_property
     def _rows(self) -> int:
         columns = self.columns[:1]
-        # One column is enough, and for Parquet and Arrow none is read.
+        # One column is enough to count the rows of text. For Parquet and Arrow, no column is read.
         return int(_table_verbs.info(self.select(*columns) if columns else self).records)
 
     def __len__(self) -> int:
@@ -410,8 +410,8 @@ class Table(Held):
     @overload
     def __getitem__(self, at: str | list[str]) -> Table: ...
     def __getitem__(self, at: slice | str | list[str]) -> Table:
-        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. It also reads the
-        rows before the first."""
+        """Rows `table[i:j]`, or columns: `table["id"]`, `table[["id", "price"]]`. A slice also reads the rows before
+        its first one."""
         if isinstance(at, str):
             return self.select(at)
         if isinstance(at, list):

@@ -84,8 +84,8 @@ def _chosen(
     where: str | None = None,
     table: StrPath | Sequence[StrPath] | None = None,
 ) -> dict[str, Any]:
-    """Options for the rows of a base that may be found: all, those of a mask, or those of a
-    condition over tables."""
+    """Options for the rows of a base that may be found: all rows, the rows of a mask, or the rows for which a condition
+    over tables holds."""
     from ._numpy import numpy
 
     if (where is None) != (table is None):

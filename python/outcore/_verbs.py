@@ -244,8 +244,8 @@ def sort(
             items, checksum and order with those of the input. If they differ, there is no output. For lines
             and records that go from files to a plain file or shards.
         checksum: Report the checksum of the items as `verify` computes it for records, and `verify lines=`
-            for lines, from the same pass: the output is not read again. A header does not count. For lines
-            and records of up to 1 MiB.
+            for lines, from the same pass: the output is not read again. A record of CSV counts as one line,
+            and a header does not count. For lines and records of up to 1 MiB.
         volume: The drives file of a volume. In place of a file, `"@name"` is then a dataset on the volume.
             Default: `OUTCORE_VOLUME`.
         progress: `True` for a bar, or a function that is called with a `Progress` a few times per second. An

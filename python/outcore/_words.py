@@ -287,8 +287,8 @@ def plan_of_verb(
 def run_on_tables(
     name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report | Table:
-    """The same for a verb on tables, which may be those of other libraries. Without a file for the
-    result, it returns a `Table`."""
+    """As `run`, for a verb on tables, also those of other libraries. Without a file for the result, it returns a
+    `Table`."""
     keeps = "dst" in given and given["dst"] is None
     if keeps and given.get("codec") is not None:
         raise usage(name, "codec cannot be used without dst", "give it to write of the Table")
@@ -320,7 +320,7 @@ def run_on_tables(
 def report_on_tables(
     name: str, kind: type[_Report], phases: tuple[str, ...], options: Mapping[str, Option], given: dict[str, Any]
 ) -> _Report:
-    """The same for a verb whose result is not a table."""
+    """As `run_on_tables`, for a verb whose result is not a table."""
     return cast(_Report, run_on_tables(name, kind, phases, options, given))
 
 
@@ -341,8 +341,8 @@ def _opened(
     shape_said = source._shape()
     if is_alone and shape_said.keys() <= asked.keys() or not shape_said and len(source._inputs) == 1:
         return source._inputs, source
-    # The copy has columns or types for which the verb has no option, or no option for one of two
-    # tables.
+    # The verb has no option for these columns or types, or no option that applies to only one of two tables. The verb
+    # therefore reads a copy with these columns or types.
     said = {keyword: value for keyword, value in source._given.items() if keyword != "scratch_limit"}
     copied = {"src": source, "dst": None, **said}
     source = run_on_tables("convert", WriteSummary, ("copy",), options, copied)

@@ -31,14 +31,24 @@ if TYPE_CHECKING:
 __all__ = ["Preset", "Result", "Simulator", "presets"]
 
 StrPath = Union[str, "os.PathLike[str]"]
-#: A setting of a drive or a flow: a number, a text with a unit, a truth value, a list of numbers.
-Setting = Union[str, int, float, bool, Sequence[int]]
+#: A setting of a drive or a flow: a number, a text with a unit, a truth value, a list of numbers or
+#: texts.
+Setting = Union[str, int, float, bool, Sequence[int], Sequence[str]]
 Flow = Mapping[str, Setting]
 #: A TOML file or MQSim's XML, the settings of one flow, or those of several.
 Workload = Union[StrPath, Flow, Sequence[Flow]]
 
 #: Operations, by their numbers in `Result.requests["op"]`.
 OPERATIONS = ("read", "write", "trim")
+#: How requests end, by their numbers in `Result.requests["status"]`; the errors are those of zoned
+#: namespaces.
+STATUSES = (
+    "Success",
+    "Zone Invalid Write",
+    "Zone Is Full",
+    "Zone Boundary Error",
+    "Too Many Active Zones",
+)
 _FIELDS = [
     ("arrival_ns", "f8"),
     ("enqueue_ns", "f8"),
@@ -47,7 +57,7 @@ _FIELDS = [
     ("sectors", "u4"),
     ("flow", "u2"),
     ("op", "u1"),
-    ("_unused", "u1"),
+    ("status", "u1"),
 ]
 
 
@@ -101,7 +111,7 @@ class Result:
 
         A structured array: `arrival_ns` (the host wanted it), `enqueue_ns` (it entered the
         submission queue), `complete_ns`; `lba` and `sectors` of 512 bytes; `flow`; `op`, an index
-        of `OPERATIONS`. Empty if the run had `requests=False`.
+        of `OPERATIONS`; `status`, an index of `STATUSES`. Empty if the run had `requests=False`.
         """
         if self._requests is None:
             from ._numpy import numpy
@@ -337,4 +347,5 @@ def _text(value: Setting) -> str:
         return str(value).lower()
     if isinstance(value, (str, int, float)):
         return str(value)
-    return f"[{', '.join(str(int(item)) for item in value)}]"
+    items = (json.dumps(item) if isinstance(item, str) else str(int(item)) for item in value)
+    return f"[{', '.join(items)}]"

@@ -49,8 +49,8 @@ _STATE = "restore state"
 #: The places of numbers that all workers share. `_EPOCH` has the epoch. For the next restart,
 #: `_TAKEN` has the batches that were taken before, `_TAKEN_WORKERS` the workers of the loader that
 #: took them, and `_RESTART` its number. `_WORKERS` has the number of running workers, and `_BEGAN`
-#: the batches that were taken when they began. From `_DONE`, each worker has a place for the number
-#: of the last restart that it has made.
+#: the number of batches that were taken when these workers began. From `_DONE`, each worker has a
+#: place for the number of the last restart that it has made.
 _EPOCH, _TAKEN, _TAKEN_WORKERS, _RESTART, _WORKERS, _BEGAN, _DONE = range(7)
 _WORKERS_MAX = 4096
 
@@ -126,7 +126,7 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
 
     @property
     def _part(self) -> Part:
-        # Asked for each time: the process group may be made after the dataset.
+        # The rank is asked for each time, because the process group may be made after the dataset.
         rank, world_size = self._ranks or _distributed() or (0, 1)
         return Part(len(self._source), self._batch_size, rank, world_size, self._drop_last)
 
@@ -170,7 +170,8 @@ class ShuffledDataset(IterableDataset):  # type: ignore[misc, unused-ignore]
         return self._running
 
     def _begin(self, worker: int, workers: int) -> tuple[int, int]:
-        """The number of the share that this worker reads, and of the batches that it gave before."""
+        """The number of the share that this worker reads, and the number of batches of that share that were taken
+        before."""
         if self._restored is not None:
             restored, self._restored = self._restored, None
             return restored
@@ -295,7 +296,7 @@ class ShuffledTableDataset(ShuffledDataset):
             kind = column.type
             is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
             if is_number and not column.null_count:
-                # A copy: what Arrow holds may not be written to.
+                # A copy, because Arrow's memory must not be changed.
                 made[name] = torch.from_numpy(column.to_numpy().copy())
             else:
                 made[name] = column.to_pylist()
@@ -316,7 +317,7 @@ class _Stream(Iterator[Any]):
         self._batches = batches
         self._transform = transform
         self.share = share
-        #: Batches of the share that were given out.
+        #: The number of batches of the share that have been returned.
         self.given = given
 
     def __iter__(self) -> _Stream:

@@ -87,7 +87,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// The same for a function that needs no keys.
+    /// As `to_request`, for a function that needs no keys.
     pub(crate) fn to_request_without_keys(&self) -> Result<TypeRequest> {
         let mut request = self.to_request()?;
         if request.record_bytes.is_some() && request.keys.is_empty() {
@@ -111,8 +111,7 @@ impl Records {
     }
 }
 
-/// The data that may be taken for lines that end with `terminator`, with `separator` between
-/// fields.
+/// The data that may be read as lines that end with `terminator`, with `separator` between fields.
 pub(crate) fn recognition(insists: bool, terminator: u8, separator: Option<u8>) -> Recognition {
     Recognition {
         insists_lines: insists,

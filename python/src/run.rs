@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use outcore::job::{Control, Job, ScratchDrive};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_front::resources::{Resources, ResourcesRequest};
 use outcore_io::config::Environment;
 use outcore_io::stop::Stop;
@@ -36,7 +36,7 @@ const DONE: &str = "done";
 pub(crate) struct Run {
     /// The environment when the job was called: other Python threads may change it later.
     pub(crate) environment: Environment,
-    /// Watched from the thread that called.
+    /// The control that the calling thread watches.
     pub(crate) control: Arc<Control>,
     /// Files with the names that the user gave them.
     names: Mutex<Vec<(PathBuf, PathBuf)>>,
@@ -91,7 +91,7 @@ impl Run {
         self.watched(resources.job(drives))
     }
 
-    /// The same job, watched.
+    /// The job, watched by this run.
     pub(crate) fn watched(&self, mut job: Job) -> Job {
         job.control = Arc::clone(&self.control);
         job
@@ -159,8 +159,8 @@ fn start<T: Send + 'static>(
     Ok((spawn("outcore", job)?, results))
 }
 
-/// Waits for a while. It is the only user of the receiver, so the receiver may be used without the
-/// interpreter.
+/// Waits for a while. No other function uses the receiver, so the receiver may be used while the
+/// interpreter is released.
 fn wait<T>(results: &mut Receiver<Result<T>>) -> std::result::Result<Result<T>, RecvTimeoutError> {
     results.recv_timeout(LOOK_EVERY)
 }
@@ -174,7 +174,7 @@ fn finish<T>(
     let result = result.unwrap_or_else(|| Err(Error::interrupted()));
     // A write that was abandoned because of the signal may have an error of its own.
     let result = match (result, stopped_by.is_some()) {
-        (Err(_), true) => Err(Error::interrupted()),
+        (Err(error), true) if error.kind() != Kind::Interrupted => Err(Error::interrupted()),
         (result, _) => result,
     };
     match (result, stopped_by) {

@@ -32,7 +32,7 @@ use crate::errors;
 use crate::run::Run;
 
 /// Bytes of a request: three times in nanoseconds (f64), LBA (u64), sectors (u32), flow (u16),
-/// operation (u8: read, write, trim), one unused.
+/// operation (u8: read, write, trim), status (u8, in the order of [`Status`]).
 const ROW_BYTES: usize = 40;
 
 /// The drive.
@@ -153,6 +153,7 @@ fn pack(row: &mut [u8], done: &Done) {
         Op::Write => 1,
         Op::Trim => 2,
     };
+    row[39] = done.status as u8;
 }
 
 impl Drive {

@@ -5,7 +5,6 @@
 //! arrays. There are no streams. `@name` is a dataset if a volume is given. Plans go to
 //! `sys.stderr`.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -16,14 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use outcore::job::{Control, Job};
 use outcore::{Error, Result};
 use outcore_front::Spelling;
-use outcore_front::inputs::{Names, Streams};
+use outcore_front::inputs::Streams;
 use outcore_front::output::Sink;
 use outcore_front::recording::{Recording, RecordingRequest};
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::staging::{PackedDirectory, Work};
+use outcore_front::staging::Work;
 use outcore_front::volumes::VOLUME_VARIABLE;
 use outcore_store::dataset::Watch;
-use outcore_verbs::datasets::{DatasetHost, Files};
+use outcore_verbs::datasets::{DatasetHost, FileNames, Files};
 use outcore_verbs::host::{Array, Arrays, Host, Kept, Weight};
 use outcore_verbs::kinds::Given;
 use outcore_verbs::report::{IoTrace, Place, as_values};
@@ -241,28 +240,8 @@ impl Host for Face<'_> {
         &self.given
     }
 
-    fn names(&self) -> &dyn Names {
+    fn names(&self) -> &dyn FileNames {
         &self.files
-    }
-
-    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        self.files.output(name, replace)
-    }
-
-    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        self.files.output_dir(name, replace)
-    }
-
-    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
-        self.files.copied(name)
-    }
-
-    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
-        self.files.packed(name)
-    }
-
-    fn refuse_change(&self, name: &Path) -> Result<()> {
-        self.files.refuse_change(name)
     }
 
     fn arrays(&self) -> Option<&dyn Arrays> {
@@ -275,10 +254,6 @@ impl Host for Face<'_> {
 
     fn streams(&self) -> Streams {
         Streams::Refused
-    }
-
-    fn volume(&self) -> Option<&Path> {
-        self.files.volume()
     }
 
     fn kept_table(&self) -> Option<&Path> {
@@ -294,11 +269,9 @@ impl Host for Face<'_> {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        self.run.load(request)
-    }
-
-    fn with_datasets(&self, resources: Resources) -> Result<Resources> {
-        self.files.add_to(resources)
+        let resources = self.run.load(request)?;
+        self.files.set(&resources);
+        Ok(resources)
     }
 
     fn record(

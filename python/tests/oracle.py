@@ -28,7 +28,7 @@ def value_order(value: Any, *, by_bits: bool = False) -> Any:
         parts = np.frombuffer(value.tobytes(), value.real.dtype)
         return value_order(parts, by_bits=by_bits)
     if isinstance(value, np.floating):
-        # Without a cast, which would turn signalling NaNs into quiet ones.
+        # There is no cast here: a cast would turn signalling NaNs into quiet ones.
         bits = int.from_bytes(value.tobytes(), sys.byteorder)
         if math.isnan(value):
             return (1, bits if by_bits else 0, 0)

@@ -22,7 +22,7 @@ COUNT = 1 << 21
 
 @pytest.fixture
 def keys(here: Path) -> Iterator[outcore.Dataset]:
-    """More values than the iterators hold ready, so that the threads behind them keep running."""
+    """More values than the iterators read ahead, so that their threads keep running."""
     np.arange(COUNT, dtype=np.uint64).tofile(here / "keys.bin")
     yield outcore.open("keys.bin", dtype="u64", memory="32MiB", threads=2)
     gc.collect()

@@ -178,7 +178,7 @@ def test_lines_without_the_field_are_skipped_and_counted(here: Path) -> None:
     summary = kept.write("kept")
     assert (summary.skipped, summary.records) == (3, 2) and "left out 3" in str(summary)
     assert (here / "kept").read_bytes() == b'{"a":1}\n{"a":2}\n'
-    # Later steps and queries also know of them.
+    # Later steps and queries also report the lines that were left out.
     assert kept.unique().write("later").skipped == 3
     for ask in (all_of, outcore.Lines.count, lambda lines: lines.sample(9)):
         with pytest.warns(UserWarning, match="3 lines"):
@@ -247,7 +247,7 @@ def test_what_is_wrong_with_csv_is_named(here: Path) -> None:
     ):
         with pytest.raises(outcore.UsageError):
             wrong()
-    # Only a name could be wrong, and none is given.
+    # Only the name of a column could be wrong, and no column is named.
     assert all_of(outcore.open("empty.csv", lines=True).sort(by="1", csv=True, header=False)) == []
     assert "sort" in short.sort(by="n", csv=True).explain()
     assert not (here / "none").exists()

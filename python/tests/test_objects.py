@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
+import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +224,18 @@ def test_parts_that_fail_for_a_moment_are_sent_again(
     assert bucket.get("out.bin") == wanted
 
 
+def denied(method: str, _path: str, _number: int) -> Status | None:
+    return Status(403) if method == "PUT" else None
+
+
+def kept_in(parent: Path, name: str) -> bytes:
+    """The result that a failed upload left below `parent`, in a directory of its owner."""
+    [kept] = parent.glob(f"outcore-kept-*/{name}")
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+    assert os.listdir(kept.parent) == [name]
+    return kept.read_bytes()
+
+
 def test_an_upload_that_fails_for_good_keeps_the_result_as_a_file(
     bucket: Bucket, proxy: Proxy, here: Path
 ) -> None:
@@ -229,18 +244,126 @@ def test_an_upload_that_fails_for_good_keeps_the_result_as_a_file(
     Path("in.bin").write_bytes(data)
     Path("out.bin").write_text("mine")
 
-    def denied(method: str, path: str, _number: int) -> Status | None:
+    def denied_part(method: str, path: str, _number: int) -> Status | None:
         return Status(403) if method == "PUT" and "partNumber=2" in path else None
 
-    proxy.faults.append(denied)
+    proxy.faults.append(denied_part)
     done = run("sort", "in.bin", "--type", "u64", "-o", old, "--force")
     assert done.returncode == 3, done.stderr
     assert "denies access" in done.stderr and "AWS_ACCESS_KEY_ID" in done.stderr
     assert bucket.get("out.bin") == b"old"
     assert bucket.keys() == ["out.bin"] and bucket.uploads() == []
-    assert Path("out.bin").read_text() == "mine" and "out.bin.1" in done.stderr
-    assert Path("out.bin.1").read_bytes() == np.sort(np.frombuffer(data, dtype="u8")).tobytes()
-    assert sorted(os.listdir()) == ["in.bin", "out.bin", "out.bin.1"]
+    assert kept_in(here, "out.bin") == np.sort(np.frombuffer(data, dtype="u8")).tobytes()
+    [kept] = Path().glob("outcore-kept-*")
+    assert f"the result is kept in ./{kept}/out.bin" in done.stderr, done.stderr
+    assert Path("out.bin").read_text() == "mine"
+    assert sorted(os.listdir()) == ["in.bin", "out.bin", kept.name]
+
+
+@pytest.mark.parametrize("words", [
+    ["sort", "in.txt", "-o"], ["convert", "in.csv", "-o"], ["gen", "u64", "-n", "9", "-o"],
+], ids=lambda words: words[0])
+def test_a_result_is_staged_and_kept_on_the_first_named_drive(
+    bucket: Bucket, proxy: Proxy, here: Path, words: list[str]
+) -> None:
+    Path("in.txt").write_bytes(b"b\na\n")
+    Path("in.csv").write_bytes(b"n\n1\n")
+    os.mkdir("drive")
+    before = sorted(os.listdir())
+    proxy.faults.append(denied)
+    name = "out.bin" if words[0] == "gen" else "out.csv" if words[0] == "convert" else "out.txt"
+    drive = ["--drive", "drive"]
+    done = run(*words, f"s3://{bucket.name}/{name}", *drive)
+    assert done.returncode == 3, done.stderr
+    assert kept_in(here / "drive", name) and "kept in drive/outcore-kept-" in done.stderr
+    assert sorted(os.listdir()) == before
+
+
+def test_a_result_is_private_in_the_directory_of_all_users(
+    bucket: Bucket, proxy: Proxy, here: Path
+) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        pytest.skip("there is no /dev/shm")
+    Path("in.txt").write_bytes(b"b\na\n")
+    proxy.faults.append(denied)
+    words = [OUTCORE, "sort", str(here / "in.txt"), "-o", f"s3://{bucket.name}/out.txt"]
+    done = subprocess.run(words, cwd=memory, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3, done.stderr
+    kept = Path(done.stderr.split("kept in ")[1].split()[0].rstrip(";"))
+    try:
+        assert kept.parent.parent == Path("/var/tmp")
+        assert kept.parent.stat().st_mode & 0o777 == 0o700
+        assert kept.read_bytes() == b"a\nb\n"
+    finally:
+        shutil.rmtree(kept.parent)
+
+
+def test_a_failed_upload_has_no_summary(bucket: Bucket, proxy: Proxy, here: Path) -> None:
+    Path("t.csv").write_bytes(b"n\n1\n")
+    name = f"s3://{bucket.name}/t.parquet"
+    proxy.faults.append(denied)
+    done = run("convert", "t.csv", "-o", name, "--json")
+    events = [json.loads(line)["event"] for line in done.stdout.splitlines()]
+    assert done.returncode == 3 and events == ["begin", "error"], done
+    said = run("convert", "t.csv", "-o", name, "-v")
+    assert said.returncode == 3 and "converted" not in said.stderr, said
+    proxy.faults.clear()
+    done = run("convert", "t.csv", "-o", name, "--json")
+    assert json.loads(done.stdout.splitlines()[-1])["event"] == "summary", done
+
+
+def test_a_plan_uploads_nothing(bucket: Bucket, here: Path) -> None:
+    Path("in.bin").write_bytes(os.urandom(MIB))
+    done = run("sort", "in.bin", "--type", "u64", "-o", f"s3://{bucket.name}/x.bin", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert bucket.keys() == [] and os.listdir() == ["in.bin"]
+
+
+SILENT: dict[str, tuple[int, Callable[[str, str], bool]]] = {
+    "a single request": (MIB, lambda method, path: method == "PUT" and path.endswith("out.bin")),
+    "the first request": (20 * MIB, lambda method, path: method == "POST" and "?uploads" in path),
+    "a part": (20 * MIB, lambda method, path: "partNumber=2" in path),
+    "the last request": (20 * MIB, lambda method, path: method == "POST" and "uploadId=" in path),
+    "the rest": (20 * MIB, lambda method, path: method == "DELETE" or "partNumber=2" in path),
+}
+
+
+@pytest.mark.parametrize("moment", SILENT)
+@pytest.mark.parametrize("face", ["command", "python"])
+def test_ctrl_c_ends_an_upload_to_a_store_that_is_silent(
+    bucket: Bucket, proxy: Proxy, here: Path, moment: str, face: str
+) -> None:
+    size_bytes, is_silent = SILENT[moment]
+    data = os.urandom(size_bytes)
+    Path("in.bin").write_bytes(data)
+    asked = threading.Event()
+
+    def stall(method: str, path: str, _number: int) -> Stall | None:
+        if not is_silent(method, path):
+            return None
+        asked.set()
+        return Stall()
+
+    proxy.faults.append(stall)
+    name = f"s3://{bucket.name}/out.bin"
+    call = f"import outcore; outcore.sort('in.bin', '{name}', dtype='u64')"
+    words = [OUTCORE, "sort", "in.bin", "--type", "u64", "-o", name]
+    words = words if face == "command" else [sys.executable, "-c", call]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
+        assert asked.wait(30)
+        time.sleep(0.3)
+        job.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, said = job.communicate(timeout=30)
+    assert time.monotonic() - began < 8
+    assert job.returncode != 0 and "interrupted" in said.lower(), said
+    assert "nothing was left behind" not in said
+    assert kept_in(here, "out.bin") == np.sort(np.frombuffer(data, dtype="u8")).tobytes()
+    assert "the result is kept in ./outcore-kept-" in said, said
+    assert ("it may be there" in said) == (moment in ("a single request", "the last request")), said
+    assert ("scratch clean" in said) == (moment == "the rest"), said
+    assert bucket.keys() == (["out.bin.outcore-upload"] if moment == "the rest" else [])
 
 
 @pytest.mark.parametrize("words", [[], ["--force"]], ids=["new", "force"])

@@ -248,7 +248,7 @@ def test_arrays_keep_their_headers(here: Path, options: dict[str, Any]) -> None:
 
 
 def write_lines(here: Path, count: int = 3000) -> list[Path]:
-    """Lines of which many occur in several files."""
+    """Lines in several files; many lines are in more than one file."""
     paths = [here / f"lines-{number}.txt" for number in range(3)]
     for number, path in enumerate(paths):
         lines = (f"{(7 * number + line * 7919) % 1999} {'x' * (line % 40)}\n" for line in range(count))
@@ -280,6 +280,32 @@ def test_json_lines_are_sorted_by_fields(here: Path, options: dict[str, Any]) ->
     outcore.sort(paths, "one.jsonl", by=by, force=True)
     assert joined(done) == Path("one.jsonl").read_bytes()
     assert len(done.parts) == 4
+
+
+def test_json_lines_with_keys_of_all_kinds_are_sorted_as_on_one_machine(
+    here: Path, options: dict[str, Any]
+) -> None:
+    paths = [here / f"odd-{number}.jsonl" for number in range(3)]
+    kinds = ['{{"k": {0}}}', '{{"k": "t{0}"}}', '{{"k": null, "n": {0}}}', '{{"k": true, "n": {0}}}', '{{"k": {0}.5}}']
+    for number, path in enumerate(paths):
+        rows = (kinds[(line + number) % 5].format(line % 40) for line in range(1500))
+        path.write_text("".join(f"{row}\n" for row in rows))
+    for name in ("force", "stable", "descending", "unique"):
+        given: dict[str, Any] = {name: True}
+        done = cluster_verbs.sort(paths, name, by=[".k"], parts=3, **given, **options)
+        outcore.sort(paths, "one.jsonl", by=[".k"], **{"force": True, **given})
+        assert joined(done) == Path("one.jsonl").read_bytes(), name
+    with paths[1].open("a") as file:
+        file.write('{"n": 1}\n')
+    with pytest.raises(outcore.CorruptError, match="no field .k"):
+        cluster_verbs.sort(paths, "missing", by=[".k"], parts=3, **options)
+
+
+def test_csv_is_not_sorted_on_a_cluster(here: Path, options: dict[str, Any]) -> None:
+    Path("t.csv").write_text("n,s\n2,b\n1,a\n")
+    with pytest.raises(outcore.UsageError, match="not partitioned for a cluster"):
+        cluster_verbs.sort("t.csv", "sorted", by="n", **options)
+    assert not Path("sorted").exists()
 
 
 def test_a_shuffle_depends_only_on_its_seed(here: Path, options: dict[str, Any]) -> None:
@@ -468,7 +494,7 @@ def test_parts_of_a_lost_node_are_made_again(
     done = cluster_verbs.sort(keys, "sorted", dtype="u64", parts=3, progress=remove, **options)
     assert removed and joined(done) == wanted
     assert 0 < done.repeated < len(keys)
-    # The node's own directory is not removed by a keeper that is gone.
+    # A keeper that is gone does not remove the directory of its node.
     for home in Path("drive").iterdir():
         assert lost.node_id[:16] in home.name
         subprocess.run(["rm", "-r", str(home)], check=True)

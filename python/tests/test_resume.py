@@ -44,7 +44,7 @@ def _kill(name: str, source: str, options: dict[str, Any], wait_s: float) -> Non
 
 
 def _kill_call(call: str, wait_s: float) -> None:
-    """The same for a call as text."""
+    """As `_kill`, for a call as text."""
     child = subprocess.Popen([sys.executable, "-c", call])
     while child.poll() is None and not list(Path().glob(".outcore-*/resume")):
         time.sleep(0.001)
@@ -64,7 +64,8 @@ def test_a_killed_call_is_continued(name: str, source: str, options: dict[str, A
     function(source, "plain", **options)
     again = {**options, "threads": 2, "drives": ["."], "resume": True}
     said: list[str] = []
-    # A call is killed before its first checkpoint, after it, or not at all, as fast as the machine is.
+    # It depends on the speed of the machine whether a call is killed before its first checkpoint, after it, or not at
+    # all.
     for wait_s in (0.01, 0.03, 0.06, 0.1, 0.2):
         _kill(name, source, again, wait_s)
         with warnings.catch_warnings(record=True) as told:

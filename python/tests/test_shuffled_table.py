@@ -232,7 +232,7 @@ def say_rows(path: str, group: int, said: int) -> None:
     """Changes the number of rows that the footer has for a row group; each number is less than 64."""
     metadata = pq.ParquetFile(path).metadata.row_group(group)
     data = bytearray(Path(path).read_bytes())
-    # In the compact protocol of Thrift: the field after the total size of the group.
+    # In Thrift's compact protocol, the number of rows is the field after the total size of the group.
     size, number = bytearray(), metadata.total_byte_size * 2
     while number > 127:
         size.append(number & 127 | 128)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import outcore
-from outcore.sim import OPERATIONS, Result, Simulator, presets
+from outcore.sim import OPERATIONS, STATUSES, Result, Simulator, presets
 
 #: A small drive with little to fill: a run takes milliseconds.
 SMALL = """
@@ -96,6 +96,22 @@ def test_drives_have_names_files_and_settings(here: Path) -> None:
             Simulator(wrong).run()
     with pytest.raises(outcore.UsageError, match="did you mean"):
         Simulator("p41", settings={"flash.chanels": 3}).run()
+
+
+def test_namespaces_have_zones_and_requests_have_a_status(here: Path) -> None:
+    Path("small.toml").write_text(SMALL)
+    parts = {"zones.namespaces": [1], "namespaces.sizes": ["1GiB", "0B"]}
+    drive = Simulator("small.toml", settings=parts)
+    log = {"namespace": 1, "read": 0, "size": "64KiB", "requests": 300}
+    result = drive.run({**log, "pattern": "streaming"})
+    assert result.summary["total"]["failed"] == 0
+    assert result.summary["write_amplification"] == 1.0
+    assert [part["name"] for part in result.summary["namespaces"]] == ["0", "1"]
+    wrong = drive.run(log)
+    statuses = {STATUSES[number] for number in np.unique(wrong.requests["status"])}
+    assert "Zone Is Full" in statuses, "every zone is full before the run"
+    failed = np.count_nonzero(wrong.requests["status"])
+    assert failed == wrong.summary["total"]["failed"] > 0
 
 
 def test_wrong_workloads_are_named(drive: Simulator) -> None:

@@ -190,7 +190,7 @@ def test_what_cannot_be_a_dataset_or_is_damaged_has_its_name(
         outcore.sort("@in", "@out", dtype="u64", volume=drives)
     assert (found.value.drive, found.value.path) == ("d1", str(share))
     assert [entry.name for entry in volume.ls()] == ["in"]
-    # Without a volume, a file of that name is meant.
+    # Without a volume, `@in` is the name of a file.
     Path("@in").write_bytes(keys(10, 8).tobytes())
     assert outcore.sort("@in", "out", dtype="u64").records == 10
 
@@ -230,7 +230,7 @@ def test_a_volume_with_parity_survives_a_lost_drive(tmp_path: Path) -> None:
     assert replaced.drive == "d1" and replaced.rebuilt_bytes > len(data) // 3
     assert not volume.scrub()
     volume.write("y", data)
-    # Again, as after a kill.
+    # A repeated call, as after a kill, has nothing left to do.
     assert volume.replace("d1", tmp_path / "new").rebuilt_bytes == 0
     with pytest.raises(outcore.UsageError, match="nothing to replace"):
         volume.replace("d0", tmp_path / "d0")

@@ -1,4 +1,4 @@
-"""The summary tables of benchmarks: what is written, and what is found to be stale or wrong."""
+"""The summary tables of benchmarks: the written tables, and the detection of stale or wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runner of the examples of help texts: what it finds, changes and clears, and what it says."""
+"""The runner of the examples of help texts: the examples that it finds, its changes to them, and its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runner of code blocks: each kind of block, and what it says of one that fails."""
+"""The runner of code blocks: each kind of block, and the message for a block that fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installs what the peers need, and reports which of them can run.
+"""Installs the dependencies of the peers, and reports which peers can run.
 
 Debian packages (fio, g++, libstxxl-dev, python3-venv if the interpreter has no ensurepip) come through apt-get when
 running as root. Python packages go into a private virtual environment under `build/`. The STXXL program and the one

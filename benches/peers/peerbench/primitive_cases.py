@@ -42,7 +42,7 @@ KEYS_FULL = 1 << 28
 GATHER_KEYS_FULL = 1 << 30
 GATHER_COUNT_FULL = 10**6
 MEMORY_FULL = 512 * MIB
-# Upper bounds of what programs/primitives.cpp makes.
+# Upper bounds of the mean length of lines that programs/primitives.cpp makes.
 LINE_BYTES_MAX_MEAN = 34
 REPEATED_LINE_BYTES_MAX_MEAN = 42
 
@@ -168,19 +168,19 @@ class PrimitiveCases:
             yield result
 
     def sort_text(self) -> Results:
-        """The same lines against GNU sort; both outputs must be identical."""
+        """The 66 million lines against GNU sort; both outputs must be identical."""
         self._need_data()
         own = outcore_tool(self._setting.outcore, ["sort"], "sorted.txt", typed=False)
         peer = primitive_tools.gnu_sort("GNU sort")
         yield from self._agreeing("sort-text", "sort", self._text(), own, peer, floor.of_sort)
 
     def unique(self) -> Results:
-        """The same number of lines with a million different ones: each once, and each with its count. No scratch is
-        needed."""
+        """66 million lines, drawn from a million different ones: each different line once, and each with its count. No
+        scratch is needed."""
         yield from self._unique(("unique", ""), "repeats.txt", DISTINCT_FULL, _reading)
 
     def half_unique(self) -> Results:
-        """The same for lines drawn from half as many different ones, which go through scratch."""
+        """66 million lines, drawn from half as many different ones, which go through scratch."""
         lower = functools.partial(floor.of_reduction, share=HALF_FIRST_SHARE)
         yield from self._unique(("half-unique", " (lines drawn from half as many)"), "half.txt", HALF_FULL, lower)
 

@@ -158,7 +158,7 @@ class Data:
 
 @dataclass
 class Checks:
-    """Checks of first outputs; each caches what it knows about its input."""
+    """Checks of first outputs; each check caches the facts about its input."""
 
     data: Data
 

@@ -36,7 +36,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Judge:
-    """A benchmark by name: what it must reach, and its pages of the documentation."""
+    """A benchmark by name: its targets, and its pages of the documentation."""
 
     name: str
     verdicts: Callable[[list[Json]], Iterator[targets.Verdict]]
@@ -194,7 +194,7 @@ def _tool_row(case: Json, tool: str) -> list[str]:
 
 
 def _memory_notes(case: Json) -> list[str]:
-    """Reports a peer that exceeded its memory, because it competed with more than it was given."""
+    """Reports a peer that exceeded its memory, because the peer competed with more memory than it was allowed."""
     notes = []
     for tool in case["runs"]:
         peaks = [run["peak_rss_bytes"] for run in targets.good(case, tool)]
@@ -286,7 +286,7 @@ def _spaced(text: str) -> str:
 
 
 def section(result: Json, judge: Judge, page: Page) -> str:
-    """What a page of the documentation shows: one table of all its cases, headings from the third level."""
+    """The section of a page of the documentation: one table of all its cases, headings from the third level."""
     shown = [case for case in result["cases"] if page.shows(case)]
     machine = machine_table(result).rows
     facts = "; ".join(f"{label} {text}" for label, text in machine)

@@ -1,4 +1,4 @@
-"""The compared tools: how each is called, what it needs, and how its output is checked.
+"""The compared tools: the call of each, its requirements, and the check of its output.
 
 Every setting here made the tool keep its memory limit in a test; a comment says which and why. A tool never sees the
 others' files: it gets a fresh directory, the input (read-only by convention), and a scratch directory on the same disk.

@@ -204,7 +204,7 @@ void make_repeats(uint64_t lines, uint64_t distinct, uint64_t seed, const std::s
     Words chosen;
     std::string line;
     while (chosen.size() < distinct) {
-        // There are too few distinct lines of few words.
+        // Lines of fewer than three words do not give enough distinct lines.
         text.line(line, 3);
         if (seen.insert(line).second) chosen.push_back(line);
     }

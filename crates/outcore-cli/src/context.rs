@@ -2,7 +2,6 @@
 //!
 //! Contract: made once from the flags, and passed down; nothing here is global.
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -11,10 +10,9 @@ use std::sync::Arc;
 
 use outcore::Result;
 use outcore::job::{Control, Job};
-use outcore_front::inputs::{Names, Streams};
+use outcore_front::inputs::Streams;
 use outcore_front::output::Sink;
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::staging::PackedDirectory;
 use outcore_io::units;
 use outcore_mount::{ServeOptions, serve};
 use outcore_terminal::progress;
@@ -22,6 +20,7 @@ use outcore_terminal::resources::until;
 use outcore_terminal::screen::columns_of_stdout;
 use outcore_terminal::session::Terminal;
 use outcore_terminal::steps::Steps;
+use outcore_verbs::datasets::FileNames;
 use outcore_verbs::host::{Host, Kept, Mounted, StepWork, Weight};
 use outcore_verbs::report::IoTrace;
 use serde_json::{Value, json};
@@ -57,28 +56,8 @@ impl Host for Context {
         &self.given
     }
 
-    fn names(&self) -> &dyn Names {
+    fn names(&self) -> &dyn FileNames {
         &self.files
-    }
-
-    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        self.files.output(name, replace)
-    }
-
-    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        self.files.output_dir(name, replace)
-    }
-
-    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
-        self.files.copied(name)
-    }
-
-    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
-        self.files.packed(name)
-    }
-
-    fn refuse_change(&self, name: &Path) -> Result<()> {
-        self.files.refuse_change(name)
     }
 
     fn mount(&self, mounted: Mounted<'_>) -> Result<()> {
@@ -118,10 +97,6 @@ impl Host for Context {
         Streams::Taken
     }
 
-    fn volume(&self) -> Option<&Path> {
-        self.files.volume()
-    }
-
     fn open_pipe(&self, path: Option<&Path>, control: &Arc<Control>) -> Result<Sink> {
         // The wait for a reader may begin before the work is watched.
         control.cancel_with(self.interrupt.flag());
@@ -139,11 +114,9 @@ impl Host for Context {
     }
 
     fn load(&self, request: &ResourcesRequest) -> Result<Resources> {
-        until(&self.interrupt, request)
-    }
-
-    fn with_datasets(&self, resources: Resources) -> Result<Resources> {
-        self.files.add_to(resources)
+        let resources = until(&self.interrupt, request)?;
+        self.files.set(&resources);
+        Ok(resources)
     }
 
     fn record(

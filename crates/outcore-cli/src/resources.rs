@@ -26,7 +26,7 @@ pub(crate) fn load(
     )?)
 }
 
-/// The same without drives, for commands that need no scratch.
+/// As [`load`], without drives, for commands that need no scratch.
 pub(crate) fn without_drives(resources: &ResourceArgs) -> Result<Resources> {
     load(resources, &DriveArgs::default(), None, SEED)
 }

@@ -1,7 +1,7 @@
 //! The parts of an object's name: scheme, place (bucket, container or server) and key.
 //!
 //! Contract: [`Address::parse`] takes the names that [`is_object`] accepts. The key is used as it
-//! is written; only that of a web server is percent-decoded. A name with a query is rejected,
+//! is written; only the key of a web address is percent-decoded. A name with a query is rejected,
 //! because the secrets of signed addresses would be printed and recorded with it.
 //!
 //! [`is_object`]: outcore_io::drive::objects::is_object
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use object_store::path::Path as Key;
 use outcore_io::{Error, Result};
 
-/// The end of the name of the object that marks an upload.
+/// Suffix of the name of the object that marks an upload.
 pub(crate) const MARKER_SUFFIX: &str = ".outcore-upload";
 
 /// The kind of a store.
@@ -96,7 +96,7 @@ impl Address {
         })
     }
 
-    /// The key as the client takes it.
+    /// The key in the client's form.
     ///
     /// # Errors
     /// Usage: no key, or a key that no object can have.

@@ -4,7 +4,8 @@
 //! come from the environment, under the names that the vendors' tools read (`AWS_*`, `GOOGLE_*`,
 //! `AZURE_*`). A request that a server refuses for the moment (5xx, 429), or whose connection is
 //! lost, is repeated with growing pauses, at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. The
-//! user's wish to stop ends each wait, except for one that completes or aborts an upload.
+//! user's wish to stop ends each wait. For a request that begins, completes or aborts an upload, it
+//! leaves the store [`ANSWER_MAX`] to answer.
 //!
 //! Bounds: two threads; [`GETS_MAX`] GETs in flight.
 
@@ -13,7 +14,7 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt as _;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, Checksum, S3ConditionalPut};
@@ -23,8 +24,10 @@ use object_store::http::HttpBuilder;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as Key;
 use object_store::{
-    BackoffConfig, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _, RetryConfig,
+    BackoffConfig, Certificate, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt as _,
+    RetryConfig,
 };
+use outcore_io::drive::paths::read_text;
 use outcore_io::stop::Stop;
 use outcore_io::{Error, Result};
 use rustix::fs::{Mode, OFlags};
@@ -33,7 +36,7 @@ use tokio::sync::Semaphore;
 
 use crate::address::{Address, MARKER_SUFFIX, Scheme};
 use crate::environment::Variables;
-use crate::fault::{explain, is_missing_bucket, misconfigured, no_credentials};
+use crate::fault::{explain, is_missing_bucket, misconfigured, no_credentials, unanswered};
 
 /// GETs in flight over all threads of the process.
 pub(crate) const GETS_MAX: usize = 32;
@@ -48,6 +51,9 @@ pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest time of one request, with its data.
 const REQUEST_MAX: &str = "300s";
 const THREADS: usize = 2;
+
+/// The variable with the file of the authorities' certificates for S3.
+const CA_BUNDLE: &str = "AWS_CA_BUNDLE";
 
 const CONNECT: &str = "open store";
 const LIST: &str = "list objects";
@@ -73,6 +79,8 @@ pub(crate) struct Object {
 
 /// Time between looks at the user's wish to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Time for the answer to a request whose end should be known, once the user wants to stop.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// See the module.
 pub(crate) struct Cloud {
@@ -98,7 +106,7 @@ impl Cloud {
     /// I/O: its threads cannot be started.
     pub(crate) fn handle(&self) -> Result<Handle> {
         if self.runtime.get().is_none() {
-            // Fails if another provider was chosen before; that one then serves.
+            // This fails if another provider was chosen before; that provider then serves.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let made = Builder::new_multi_thread()
                 .worker_threads(THREADS)
@@ -135,13 +143,26 @@ impl Cloud {
         })
     }
 
-    /// Like `wait`, for work whose end must be known: whether an object is complete, or an upload
-    /// is aborted.
+    /// Like `wait`, for work whose end should be known: whether an object is complete, or an upload
+    /// is aborted. After a stop, the work has [`ANSWER_MAX`] to end.
     ///
     /// # Errors
-    /// I/O: the runtime cannot be started.
+    /// I/O: the runtime cannot be started. Interrupted: what the work has done is not known.
     pub(crate) fn wait_for_end<T>(&self, work: impl Future<Output = T>) -> Result<T> {
-        Ok(self.handle()?.block_on(work))
+        let mut stopped: Option<Instant> = None;
+        self.handle()?.block_on(async {
+            let mut work = pin!(work);
+            loop {
+                if let Ok(done) = tokio::time::timeout(LOOK_EVERY, &mut work).await {
+                    return Ok(done);
+                }
+                if self.stop.check().is_err()
+                    && stopped.get_or_insert_with(Instant::now).elapsed() > ANSWER_MAX
+                {
+                    return Err(unanswered());
+                }
+            }
+        })
     }
 
     /// The user's wish to stop.
@@ -156,8 +177,7 @@ impl Cloud {
 
     /// The client of an object's place.
     ///
-    /// # Errors
-    /// Usage: settings that no client takes. I/O: no credentials.
+    /// # Errors Usage: settings that the client rejects. I/O: no credentials.
     pub(crate) fn store(&self, address: &Address) -> Result<Arc<Store>> {
         // Clients start tasks of the runtime.
         let handle = self.handle()?;
@@ -189,7 +209,7 @@ impl Cloud {
         })
     }
 
-    /// The facts of an object. The error for a missing object tells it from a missing bucket.
+    /// The facts of an object. The error tells whether the object or its bucket is missing.
     fn head(
         &self,
         store: &Store,
@@ -394,7 +414,8 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
     if !is_anonymous && !is_given && !has_role {
         return Err(no_credentials(CONNECT, address));
     }
-    let made = variables.applied(AmazonS3Builder::new(), AmazonS3Builder::with_config);
+    let made = AmazonS3Builder::new().with_client_options(s3_client(address, variables)?);
+    let made = variables.applied(made, AmazonS3Builder::with_config);
     let made = made
         .with_bucket_name(&address.host)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
@@ -407,6 +428,29 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
         true => made,
         false => made.with_checksum_algorithm(Checksum::SHA256),
     })
+}
+
+/// The client of S3. As in the vendor's tools, the certificates in the file of `AWS_CA_BUNDLE` take
+/// the place of the system's. For all stores, `SSL_CERT_FILE` and `SSL_CERT_DIR` name the system's.
+fn s3_client(address: &Address, variables: &Variables) -> Result<ClientOptions> {
+    let options = ClientOptions::new();
+    let Some(name) = variables.get(CA_BUNDLE) else {
+        return Ok(options);
+    };
+    let path = Path::new(name);
+    let text = read_text(CONNECT, path)?;
+    let bundle = Certificate::from_pem_bundle(text.as_bytes());
+    let bundle = bundle.map_err(|error| misconfigured(CONNECT, address, variables, &error))?;
+    if bundle.is_empty() {
+        let cause = format!("the file of {CA_BUNDLE} has no certificates");
+        return Err(Error::usage(CONNECT, cause)
+            .path(path)
+            .hint("name a file with certificates in PEM"));
+    }
+    let options = bundle
+        .into_iter()
+        .fold(options, ClientOptions::with_root_certificate);
+    Ok(options.with_no_system_certificates(true))
 }
 
 /// Whether this is a machine of EC2, according to its firmware.

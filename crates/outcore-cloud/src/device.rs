@@ -1,12 +1,12 @@
 //! Objects as files of a device, in addition to the files of the device below.
 //!
-//! Contract: [`ObjectDevice::open`](FileSystem::open) opens an object by its name. The facts of the
-//! object stay those of that moment: length, ETag and time of the last write. Every read is of that
+//! Contract: [`ObjectDevice::open`](FileSystem::open) opens an object by its name. The object keeps
+//! the facts of that moment: length, ETag and time of the last write. Every read is of that
 //! version; if the store has another one, the read fails with [`Error::changed_input`]. The inode
 //! of an object is made of its name and ETag, so that a
-//! [`SteadyDevice`](outcore_io::drive::steady::SteadyDevice) finds another version under the name
-//! at the next open. The drive of an object is its bucket, container or server. Objects cannot be
-//! written in place. All other files are those of the device below.
+//! [`SteadyDevice`](outcore_io::drive::steady::SteadyDevice) notices at the next open that the name
+//! has another version. The drive of an object is its bucket, container or server. Objects cannot
+//! be written in place. All other files are those of the device below.
 //!
 //! Bounds: some hundred bytes per open object; the queues' bounds ([`crate::queue`]).
 

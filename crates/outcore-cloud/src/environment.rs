@@ -1,4 +1,4 @@
-//! Variables of the environment that set the client of a store.
+//! Environment variables that configure the client of a store.
 //!
 //! Contract: the names are those of the vendors' tools (`AWS_*`, `GOOGLE_*`, `AZURE_*`). An empty
 //! variable counts as absent, as in these tools. Values are never part of an error, since some are
@@ -10,7 +10,7 @@ use outcore_io::{Error, Result};
 
 use crate::address::{Address, Scheme};
 
-/// Names that have another form in the client's settings.
+/// Variables whose names differ in the client's settings.
 const OTHER_NAMES: [(&str, &str); 2] = [
     ("SERVICE_ACCOUNT", "google_service_account"),
     ("IDENTITY_ENDPOINT", "azure_msi_endpoint"),
@@ -26,7 +26,7 @@ struct Variable {
 pub(crate) struct Variables(Vec<Variable>);
 
 impl Variables {
-    /// The variables of the process that are for stores of this kind.
+    /// The environment variables of the process for stores of this kind.
     pub(crate) fn of_process(scheme: Scheme) -> Self {
         let prefix = match scheme {
             Scheme::S3 => "AWS_",
@@ -60,7 +60,7 @@ impl Variables {
         self.get(name) == Some("true")
     }
 
-    /// `builder` with all settings that it has among the variables.
+    /// Applies to `builder` all settings that the variables contain.
     pub(crate) fn applied<B, K: FromStr>(&self, builder: B, with: fn(B, K, String) -> B) -> B {
         self.0.iter().fold(builder, |builder, variable| {
             let known = OTHER_NAMES.iter().find(|(name, _)| *name == variable.name);
@@ -82,7 +82,7 @@ impl Variables {
     pub(crate) fn check_endpoint(&self, operation: &str, address: &Address) -> Result<()> {
         let endpoints = self.0.iter().filter(|variable| {
             let name = &variable.name;
-            name.contains("ENDPOINT")
+            (name.contains("ENDPOINT") || name.contains("BASE_URL"))
                 && !name.contains("METADATA")
                 && !name.contains("MSI")
                 && !name.contains("IDENTITY")

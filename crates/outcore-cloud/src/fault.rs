@@ -12,7 +12,7 @@ use outcore_io::{Error, Kind};
 use crate::address::{Address, Scheme};
 use crate::environment::Variables;
 
-/// Longest cause that is taken over from a store.
+/// Longest message of a store that becomes the cause of an error.
 const CAUSE_CHARS_MAX: usize = 300;
 
 /// The error of `operation` on the object of `address`.
@@ -44,10 +44,26 @@ pub(crate) fn explain(operation: &str, address: &Address, error: &StoreError) ->
     }
 }
 
+/// The error about a certificate that is not accepted, if that is the failure.
+fn certificate_failure(operation: &str, causes: &[String]) -> Option<Error> {
+    let mut reasons = causes.iter();
+    let reason = reasons.find_map(|text| text.split_once("invalid peer certificate: "))?;
+    let reason = reason.1.trim_end_matches(')');
+    let hint = match reason.contains("UnknownIssuer") {
+        true => {
+            "if you trust its authority, name the file with the authority's certificate in \
+             SSL_CERT_FILE, or for S3 in AWS_CA_BUNDLE"
+        }
+        false => "check the name of the server, its certificate, and the clock of this machine",
+    };
+    let cause = format!("the certificate of its server is not accepted: {reason}");
+    Some(Error::new(Kind::Io, operation, cause).hint(hint))
+}
+
 /// The error of a request that no other rule explains.
 fn failure(operation: &str, error: &StoreError) -> Error {
     let line = line_of(error);
-    // Each message begins with the client's account of its tries.
+    // Each message begins with the client's report of its attempts.
     let (account, cause) = line.split_once(" - ").unwrap_or(("", &line));
     let tries = account
         .split_once(", after ")
@@ -55,6 +71,9 @@ fn failure(operation: &str, error: &StoreError) -> Error {
         .and_then(|retries| retries.parse::<u32>().ok())
         .map(|retries| retries + 1);
     let causes = causes_of(error);
+    if let Some(error) = certificate_failure(operation, &causes) {
+        return error;
+    }
     let cause = match causes.iter().any(|text| text.contains("dns error")) {
         true => "the name of its server is not known".to_owned(),
         false => match causes
@@ -87,7 +106,7 @@ fn causes_of(error: &StoreError) -> Vec<String> {
     texts
 }
 
-/// The error of a client that cannot be made, since `variables` set it wrongly.
+/// The error for a client that cannot be made because `variables` contain wrong settings.
 pub(crate) fn misconfigured(
     operation: &str,
     address: &Address,
@@ -107,17 +126,23 @@ pub(crate) fn misconfigured(
         })
 }
 
-/// The error about an object that is no longer the one that was found.
+/// The error for an object that has changed since it was found.
 pub(crate) fn changed(operation: &str, path: &Path) -> Error {
     let cause = "the object changed while it was read: another version has its name now";
     Error::changed_input(operation, cause).path(path)
 }
 
-/// The error about credentials that are not given.
+/// The error for missing credentials.
 pub(crate) fn no_credentials(operation: &str, address: &Address) -> Error {
     Error::new(Kind::Io, operation, "no credentials are given")
         .path(address.path())
         .hint(format!("set {}", variables_of(address.scheme)))
+}
+
+/// The error about a store that did not answer after the user wanted to stop.
+pub(crate) fn unanswered() -> Error {
+    let cause = "interrupted, and the store does not answer";
+    Error::new(Kind::Interrupted, "write object", cause)
 }
 
 /// Whether another try may help: the connection or the server failed, not the request.

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::cloud::{Object, PAUSE_MAX, PAUSE_MIN, RETRIES_MAX};
 use crate::fault::{changed, explain, is_passing};
 
-/// Time without a byte after which a GET is given up.
+/// A GET is given up after this time without a byte.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30);
 pub(crate) const READ: &str = "read object";
 

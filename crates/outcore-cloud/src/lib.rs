@@ -1,8 +1,8 @@
 //! Objects of S3, Google Cloud Storage, Azure and web servers as files of a device.
 //!
-//! Contract: an [`ObjectDevice`] is the device below it, and each name such as `s3://bucket/key`
-//! is a file of it that can be read. Nothing above the seam knows of stores: a job reads a file
-//! with requests in flight, and each request is a ranged GET into the job's own buffer. The device
+//! Contract: an [`ObjectDevice`] adds objects to the device below it: each name such as
+//! `s3://bucket/key` is a readable file. Jobs know nothing of stores: a job reads a file with
+//! requests in flight, and each request becomes a ranged GET into the job's own buffer. The device
 //! has the stores' lists and uploads as [`Stores`](outcore_io::drive::Stores).
 //!
 //! - [`address`]: the parts of a name

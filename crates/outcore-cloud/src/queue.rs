@@ -3,9 +3,9 @@
 //! Contract: an [`ObjectQueue`] passes requests for other files on unchanged. Adjacent requests
 //! that wait together become one GET of at most [`GET_BYTES_MAX`]; each completes as soon as its
 //! bytes are there. A GET asks for the version that was opened. A GET that loses its connection, or
-//! in which nothing arrives for half a minute, continues where it ended. Without a new byte, it is
-//! repeated at most [`RETRIES_MAX`] times and for [`RETRY_MAX`]. Once the user wants to stop, all
-//! reads fail as interrupted. A write fails: objects are only read.
+//! in which nothing arrives for half a minute, continues where it ended. If no new byte arrives, it
+//! is repeated at most [`RETRIES_MAX`] times, within [`RETRY_MAX`]. Once the user wants to stop,
+//! all reads fail as interrupted. A write fails: objects are only read.
 //!
 //! Bounds: the buffers of the requests; the process has at most
 //! [`GETS_MAX`](crate::cloud::GETS_MAX) GETs in flight, and further ones wait.
@@ -31,7 +31,7 @@ use crate::open::{Open, Table};
 
 /// Longest GET.
 const GET_BYTES_MAX: u64 = 16 << 20;
-/// Wait for other files between looks at objects, for queues whose wait cannot be ended.
+/// Longest wait for other files before this queue checks for bytes of objects again.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// See the module.
@@ -142,7 +142,7 @@ impl Queue for ObjectQueue {
                     request,
                     result: Err(Errno::ROFS.raw_os_error()),
                 };
-                // The receiver is this queue's own.
+                // This cannot fail, because this queue owns the receiver.
                 let _ = self.sender.send(failed);
             }
         }
@@ -218,7 +218,8 @@ impl Flight {
     /// Reads the whole flight.
     async fn fetch(mut self, gets: Arc<Semaphore>) {
         let len_bytes = self.open.object.facts.size;
-        // The semaphore is never closed; without a permit the bound would only be exceeded.
+        // This fails only if the semaphore is closed, which never happens. The GET would then only
+        // exceed the bound.
         let _permit = gets.acquire_owned().await;
         let (mut tries, mut pause) = (0, PAUSE_MIN);
         let mut last_byte = Instant::now();

@@ -1,20 +1,20 @@
 //! Files become objects: in parts, completed last, so that an object is whole or absent.
 //!
-//! Contract: [`upload`] sends a short file in one request. A longer one goes in parts, several at a
-//! time; the object appears when the store has all of them and the last request completes it. A
+//! Contract: [`upload`] sends a short file in one request. A longer file goes in parts, several at
+//! a time; the object appears when the store has all parts and the last request completes it. A
 //! failed or stopped upload is aborted, and the store frees the parts. While parts are sent, a
-//! small object next to the new one, [`MARKER_SUFFIX`], says who uploads it, since when, and under
-//! which number. After a kill, [`unfinished`] finds such markers, and [`abort`] aborts the upload
-//! and removes the marker. Uploads without a marker belong to other programs, and stay. The upload
-//! of a job on this machine is in use while the job runs. An upload of another machine is in use
-//! while its marker is younger than [`SILENCE_MAX`]; an upload renews its marker every
-//! [`RENEW_EVERY`].
+//! small object next to the new one, with the suffix [`MARKER_SUFFIX`], records who uploads the new
+//! object, since when, and under which number. After a kill, [`unfinished`] finds such markers, and
+//! [`abort`] aborts the upload and removes the marker. Uploads without a marker belong to other
+//! programs, and stay. The upload of a job on this machine is in use while the job runs. An upload
+//! of another machine is in use while its marker is younger than [`SILENCE_MAX`]; an upload renews
+//! its marker every [`RENEW_EVERY`].
 //!
 //! The file is read through the device below. The client sends a checksum with each part, which the
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
 //!
 //! N.B. a kill between the first request of an upload and the request for its marker leaves an
-//! upload that no marker names. A rule of the bucket that aborts old uploads removes it.
+//! upload that no marker names. A bucket rule that aborts old uploads removes such an upload.
 //!
 //! Bounds: [`ROOM_BYTES`] of parts in flight, or one longer part, within the memory that the caller
 //! allows.
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path as Key;
-use object_store::{ObjectMeta, ObjectStoreExt as _, PutPayload};
+use object_store::{ObjectMeta, ObjectStoreExt as _, PutPayload, PutResult};
 use outcore_io::drive::objects::{Unfinished, UploadWatch};
 use outcore_io::drive::owner::Owner;
 use outcore_io::drive::{Access, Device, FileId, IoBuf, Op, Queue, Request};
@@ -41,7 +41,7 @@ use crate::get;
 
 /// The first line of a marker.
 const MARKER_TEXT: &str = "upload of outcore, version 1";
-/// Length of a part, unless there would be too many.
+/// Length of a part, unless there would be too many parts.
 const PART_BYTES: u64 = 8 << 20;
 /// Memory of the parts in flight, unless a single part is longer.
 const ROOM_BYTES: u64 = 8 * PART_BYTES;
@@ -56,7 +56,7 @@ const WRITE: &str = "write object";
 const LOOK: &str = "look for uploads";
 const ABORT: &str = "abort upload";
 
-/// A part that the store has, or that failed.
+/// The number of a part, and the result of sending it.
 type Sent = (usize, std::result::Result<PartId, object_store::Error>);
 
 /// Shared bytes of a buffer.
@@ -86,7 +86,7 @@ pub(crate) fn upload(
         let part_bytes = part_bytes_of(len_bytes);
         let room_bytes = memory_bytes.min(ROOM_BYTES).max(part_bytes);
         let count = (room_bytes / part_bytes).min(len_bytes.div_ceil(part_bytes).max(1));
-        // With less memory than a part the pool fails.
+        // If the memory is smaller than a part, the pool fails.
         let budget = Budget::new(room_bytes.min(memory_bytes.max(PART_BYTES)));
         let (slot_bytes, count) = (part_bytes as usize, count as usize);
         let pool = Pool::new(&budget, "parts of the upload", slot_bytes, count)?;
@@ -139,9 +139,7 @@ impl Upload<'_> {
                 let sent_bytes = bytes.len() as u64;
                 (self.watch.check)()?;
                 let put = self.store.objects.put(&self.location, bytes.into());
-                self.cloud
-                    .wait_for_end(put)?
-                    .map_err(|error| self.explain(&error))?;
+                self.make(put)?;
                 (self.watch.advance)(sent_bytes);
                 Ok(())
             }
@@ -150,6 +148,16 @@ impl Upload<'_> {
 
     fn explain(&self, error: &object_store::Error) -> Error {
         explain(WRITE, self.address, error)
+    }
+
+    /// Waits for the request that makes the object.
+    fn make(&self, request: impl Future<Output = object_store::Result<PutResult>>) -> Result<()> {
+        let done = self.cloud.wait_for_end(request);
+        let done = done.map_err(|error| match error.kind() {
+            Kind::Interrupted => error.hint("look for the object in the store: it may be there"),
+            _ => error,
+        });
+        done?.map(|_| ()).map_err(|error| self.explain(&error))
     }
 
     /// Sends all parts and completes the object, or aborts.
@@ -163,22 +171,29 @@ impl Upload<'_> {
             .and_then(|()| self.send_each(parts, &id, &marker));
         let done = sent.and_then(|list| {
             (self.watch.check)()?;
-            let done = parts.complete_multipart(&self.location, &id, list);
-            let done = self.cloud.wait_for_end(done)?;
-            done.map(|_| ()).map_err(|error| self.explain(&error))
+            self.make(parts.complete_multipart(&self.location, &id, list))
         });
-        if done.is_err() {
-            // The marker finds an upload that cannot be aborted.
-            let aborted = self
-                .cloud
-                .wait_for_end(parts.abort_multipart(&self.location, &id))?;
-            if aborted.is_err() {
-                return done;
+        if let Err(error) = done {
+            let abort = parts.abort_multipart(&self.location, &id);
+            let aborted = self.cloud.wait_for_end(abort);
+            if matches!(aborted, Ok(Ok(()))) {
+                let _ = marker.remove();
+                return Err(error);
             }
+            return Err(self.left_over(error));
         }
-        // A marker without an upload is only litter, and a store may forbid removing.
+        // Not an error: a marker without an upload does no harm, and a store may forbid its
+        // removal.
         let _ = marker.remove();
-        done
+        Ok(())
+    }
+
+    /// The error of an upload that could not be aborted: its marker stays.
+    fn left_over(&self, error: Error) -> Error {
+        let place = &self.address.place;
+        let clean =
+            format!("remove what is left of the upload with `outcore scratch clean {place}`");
+        error.hint_left(&clean)
     }
 
     fn send_each(
@@ -319,7 +334,7 @@ struct Told {
 }
 
 impl Told {
-    /// Reads a marker; nothing if it is not one of ours.
+    /// Parses a marker; `None` if outcore did not write it.
     fn parse(text: &str) -> Option<Self> {
         let rest = text.strip_prefix(MARKER_TEXT)?;
         let value = |name: &str| {
@@ -368,20 +383,15 @@ fn age_of(facts: &ObjectMeta) -> Duration {
 /// # Errors
 /// I/O.
 pub(crate) fn unfinished(cloud: &Cloud, address: &Address) -> Result<Vec<Unfinished>> {
-    let store = cloud.store(address)?;
     let mut found = Vec::new();
     for facts in cloud.list(address, &address.key)? {
         let key = facts.location.to_string();
         let Some(of) = key.strip_suffix(MARKER_SUFFIX) else {
             continue;
         };
-        let age = age_of(&facts);
-        let marker = Object {
-            address: address.with_key(&key),
-            location: facts.location.clone(),
-            store: Arc::clone(&store),
-            facts,
-        };
+        // Azure's list has ETags without the quotes that its other answers have.
+        let marker = cloud.find(&address.with_key(&key).path())?;
+        let age = age_of(&marker.facts);
         if let Some(told) = told(cloud, &marker)? {
             found.push(Unfinished {
                 object: address.with_key(of).path(),

@@ -1,9 +1,9 @@
 //! The allocator, and the freed memory that it keeps.
 //!
 //! Contract: by default, GNU's C library keeps freed blocks of up to 32 MiB for later allocations.
-//! With long values, the memory of the process then grows beyond that of its jobs. If the job's
-//! memory is small, [`keep_within`] makes the library return long blocks to the system at once;
-//! with much memory nothing changes.
+//! With long values, the memory of the process then grows beyond the memory of its jobs. If the
+//! job's memory is small, [`keep_within`] makes the library return long blocks to the system at
+//! once; otherwise nothing changes.
 //!
 //! The allocator of musl has one lock for all threads, and jobs on tables take 50 % longer with it.
 //! Programs with musl use mimalloc, which returns freed pages to the system at once.

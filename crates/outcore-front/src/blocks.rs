@@ -4,10 +4,10 @@
 //! Contract: a [`BlockReader`] reads blocks of 1 MiB: the first one alone, then up to three ahead
 //! of the current one. A [`BlockWriter`] collects bytes into blocks of 1 MiB and keeps up to four
 //! of them in flight; [`BlockWriter::finish`] waits for all and truncates the file to its length. A
-//! [`StagedFile`] grows in a private directory next to its final place and appears by one rename,
-//! synced; dropping it earlier leaves nothing. Both writers implement [`Write`]. They keep the
-//! complete error of the engine, which an `io::Error` would lose; `finish` or
-//! [`StagedFile::publish`] returns it.
+//! [`StagedFile`] grows in a private directory next to its final place. It is synced and then
+//! appears by one rename; if it is dropped before, nothing is left. Both writers implement
+//! [`Write`]. They keep the complete error of the engine, which an `io::Error` would lose; `finish`
+//! or [`StagedFile::publish`] returns it.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ use outcore_io::units;
 
 const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;
-/// The smallest block of one of many files.
+/// The smallest block when many files are written at the same time.
 const SMALL_BLOCK_BYTES: usize = 32 << 10;
 const READ: &str = "file that is read";
 const WRITTEN: &str = "file that is written";
@@ -125,7 +125,7 @@ impl BlockReader {
         Ok(true)
     }
 
-    /// Starts the reads that may be in flight.
+    /// Starts as many reads as may be in flight.
     fn ask(&mut self) -> Result<()> {
         while self.next_bytes < self.end_bytes
             && self.reads.len() < self.ahead
@@ -143,8 +143,8 @@ impl BlockReader {
 
 impl Drop for BlockReader {
     fn drop(&mut self) {
-        // Nothing may be in flight on a file that is closed. If the device fails here, the process
-        // keeps the file open until its end.
+        // A file may be closed only when no request is in flight on it. If the device fails here,
+        // the file stays open until the process ends.
         if self.reads.forget().is_ok() {
             self.volume.close(&self.file);
         }
@@ -200,8 +200,8 @@ impl BlockWriter {
         Self::create_with(job, path, limit_bytes, BLOCK_BYTES)
     }
 
-    /// The same for one of many files that are written at the same time. Its blocks take
-    /// `share_bytes` together, or have the smallest size.
+    /// As [`BlockWriter::create`], for one of many files that are written at the same time. All its
+    /// blocks together take `share_bytes`, or each block has the smallest size.
     ///
     /// # Errors
     /// As [`BlockWriter::create`].

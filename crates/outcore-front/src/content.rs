@@ -414,8 +414,8 @@ impl Recognition {
         tells_header: false,
     };
 
-    /// The same with a note about a header on streams, if the caller reads lines and has not said
-    /// so.
+    /// As `self`, and adds a note about a header on streams, unless an option already says that the
+    /// input is lines.
     pub fn telling_header(self, is_open: bool) -> Self {
         Recognition {
             tells_header: is_open && !self.insists_lines && !self.takes_nuls,
@@ -434,8 +434,8 @@ impl Recognition {
         }
     }
 
-    /// How the file `name` with `content` must be decompressed before its lines are read: according
-    /// to its content, or else to its extension, in which case decompression fails.
+    /// How the file `name` with `content` must be decompressed before its lines are read. The
+    /// content decides. If only the extension shows a compression, decompression will fail.
     pub fn packed(self, name: &Path, content: Content) -> Option<Compression> {
         match content {
             _ if self.takes_packed => None,

@@ -47,7 +47,7 @@ impl ProcessTraffic {
     }
 }
 
-/// What the kernel reports of this process in the file `name`.
+/// The kernel's report about this process in the file `name`.
 fn of_kernel(name: &str) -> Option<String> {
     paths::system_text(format!("/proc/self/{name}"))
 }

@@ -82,7 +82,7 @@ pub enum Request {
         inputs: Vec<PathBuf>,
         /// The byte that ends a line.
         terminator: u8,
-        /// What may be read as lines.
+        /// The data that may be read as lines.
         recognition: Recognition,
         /// Whether they are JSON values; a byte order mark is then skipped.
         is_json: bool,
@@ -159,7 +159,7 @@ pub struct LineFiles(Arc<Mutex<Files>>);
 
 struct Files {
     inputs: Vec<ResolvedInput>,
-    /// Files that were made on scratch accept any content.
+    /// Any content is accepted once the files are copies on scratch.
     recognition: Recognition,
     is_json: bool,
     resources: Resources,
@@ -195,7 +195,7 @@ impl LineFiles {
         self.files().resources = resources.clone();
     }
 
-    /// The current inputs, and what may be read as lines.
+    /// The current inputs, and the data that may be read as lines.
     pub fn inputs(&self) -> (Vec<ResolvedInput>, Recognition) {
         let files = self.files();
         (files.inputs.clone(), files.recognition)

@@ -93,7 +93,7 @@ pub trait Names {
     /// It names a dataset that does not exist or cannot be read.
     fn input(&self, name: &Path) -> Result<Option<Source>>;
 
-    /// The names that match the pattern `name`; `None` if a file is meant, or one object.
+    /// The names that match the pattern `name`; `None` if `name` is a file or a single object.
     ///
     /// # Errors
     /// No object has such a name; a store that cannot be listed.
@@ -129,7 +129,8 @@ impl Source {
         Ok(!self.is_stream() && self.len_bytes()? == 0)
     }
 
-    /// Whether it is on a volume: a dataset, or a file packed in one, of which `path` is a copy.
+    /// Whether it is on a volume: a dataset, or a file packed in one. In the second case, `path` is
+    /// a copy.
     pub fn is_of_volume(&self) -> bool {
         self.sealed.is_some() || Named::is_mark(&self.name) && self.path != self.name
     }
@@ -460,8 +461,8 @@ fn standard_input() -> Result<Source> {
     let at = rustix::fs::seek(stdin, rustix::fs::SeekFrom::Current(0));
     let start_bytes =
         at.map_err(|errno| Error::errno(OPEN, errno.raw_os_error()).path(STDIN_NAME))?;
-    // The name by which it was opened, if that still leads to the same file, because it is clearer
-    // in messages.
+    // The name by which standard input was opened is clearer in messages, if it still leads to the
+    // same file.
     let by_name = paths::link_target(path).ok().filter(|target| {
         paths::facts(target).is_ok_and(|there| FileKey::of(&there) == FileKey::of(&facts))
     });
@@ -526,7 +527,7 @@ fn cannot_open(path: &Path, error: &std::io::Error) -> Error {
     Error::io(OPEN, error).path(path).hint(hint)
 }
 
-/// Whether the path consists of several, with commas between them.
+/// Whether the path is a list of several paths, with commas between them.
 fn are_listed(path: &Path) -> bool {
     let parts = path
         .to_str()

@@ -48,7 +48,8 @@ pub fn settle_sort(
     Ok((job, plan))
 }
 
-/// A job with the named drives, and the directory next to which scratch goes otherwise.
+/// A job with the named drives, and the directory next to which scratch goes if no drives are
+/// named.
 fn unplanned(
     resources: &Resources,
     inputs: &[ResolvedInput],

@@ -2,9 +2,10 @@
 //!
 //! Contract: a result for an object is first a file in a private directory
 //! ([`ObjectStaging::output`]). When the job has succeeded, [`ObjectStaging::finish`] uploads it;
-//! until then the store has nothing new, and an older object stays. If an upload fails, the results
-//! that are not in the store move to the parent of the private directory, and the error names them.
-//! The private directory is removed at the end, or by the next run after a kill.
+//! until then the store has nothing new, and an older object stays. If an upload fails or is
+//! stopped, each result that is not in the store stays in a directory that only its owner can read,
+//! next to the private directory, and the error names it. The private directory is removed at the
+//! end, or by the next run after a kill.
 //!
 //! N.B. the engine writes a result from several threads and at many places at once. An upload would
 //! need a part in memory for each of these places, so the result passes through a drive.
@@ -12,10 +13,11 @@
 //! Bounds: room for the results on the drive of the private directory; the parts of an upload,
 //! within the memory of the settings.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use outcore::{Error, Kind, Result};
+use outcore::{Error, Result};
 use outcore_io::drive::objects::UploadWatch;
 use outcore_io::drive::{Access, Device, PrivateDir};
 
@@ -25,8 +27,8 @@ use crate::resources::{Resources, default_scratch_dir};
 use crate::staging::Copy;
 
 const CREATE: &str = "create output";
-/// Names that are tried for a result whose upload failed.
-const KEPT_TRIES: usize = 100;
+/// First part of the name of a directory with a result whose upload failed.
+const KEPT: &str = "outcore-kept-";
 
 /// The results of a job that become objects.
 pub struct ObjectStaging {
@@ -76,8 +78,7 @@ impl ObjectStaging {
         stores_of(&self.device, CREATE, name)?.check_new(name, replace)?;
         // Each file has a directory of its own, so that its name keeps the extension.
         let dir = self.dir.create_dir(&self.outputs.len().to_string())?;
-        let last = name.file_name().unwrap_or(name.as_os_str());
-        let file = dir.join(last);
+        let file = dir.join(name.file_name().unwrap_or(name.as_os_str()));
         self.outputs.push(ObjectOutput {
             file: file.clone(),
             object: name.to_path_buf(),
@@ -96,13 +97,15 @@ impl ObjectStaging {
     ///
     /// # Errors
     /// An object exists by now and may not be replaced; I/O; a stop. Nothing of the failed object
-    /// stays in the store. Unless the user stopped the upload, the results stay as files.
+    /// stays in the store, and the results stay as files.
     pub fn finish(self, copy: &Copy<'_>) -> Result<()> {
         for (place, output) in self.outputs.iter().enumerate() {
-            match self.upload(output, copy) {
-                Ok(()) => {}
-                Err(error) if error.kind() == Kind::Interrupted => return Err(error),
-                Err(error) => return Err(self.keep(&self.outputs[place..], error)),
+            // A job that only makes a plan writes nothing.
+            if !output.file.exists() {
+                continue;
+            }
+            if let Err(error) = self.upload(output, copy) {
+                return Err(self.keep(place, error));
             }
         }
         Ok(())
@@ -123,29 +126,26 @@ impl ObjectStaging {
         })
     }
 
-    /// Moves results out of the private directory, and adds their names to the error.
-    fn keep(&self, outputs: &[ObjectOutput], error: Error) -> Error {
-        let mut kept = Vec::new();
-        for output in outputs {
-            let last = output.file.file_name().unwrap_or_default();
-            let free = (0..KEPT_TRIES).find_map(|number| {
-                let mut name = last.to_os_string();
-                if number > 0 {
-                    name.push(format!(".{number}"));
-                }
-                let to = self.parent.join(name);
-                let moved = self.device.rename(&output.file, &to, false);
-                moved.is_ok().then_some(to)
-            });
-            kept.extend(free.map(|path| path.display().to_string()));
-        }
-        if kept.is_empty() {
-            return error;
-        }
-        let kept = format!("the result is kept in {}", kept.join(", "));
-        match error.next_step().map(str::to_owned) {
-            Some(step) => error.hint(format!("{step}; {kept}")),
-            None => error.hint(kept),
-        }
+    /// Keeps the results from the one at `first` on, and adds their names to the error.
+    fn keep(&self, first: usize, error: Error) -> Error {
+        let places = (first..self.outputs.len()).filter(|place| self.outputs[*place].file.exists());
+        let told = places.map(|place| match self.keep_one(place) {
+            Ok(path) => format!("the result is kept in {}", path.display()),
+            Err(failure) => format!("the result could not be kept: {failure}"),
+        });
+        let told: Vec<String> = told.collect();
+        error.hint_left(&told.join("; "))
+    }
+
+    /// Moves the directory of a result out of the private directory; returns the path of the
+    /// result. The directory is closed to other users, since the result was never meant for this
+    /// place.
+    fn keep_one(&self, place: usize) -> Result<PathBuf> {
+        // The keys of a hasher are random, so no file has this name.
+        let number = RandomState::new().hash_one(place);
+        let dir = self.parent.join(format!("{KEPT}{number:016x}"));
+        self.dir.publish_dir(&place.to_string(), &dir)?;
+        let name = self.outputs[place].file.file_name().unwrap_or_default();
+        Ok(dir.join(name))
     }
 }

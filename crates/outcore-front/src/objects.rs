@@ -1,8 +1,8 @@
 //! Objects of stores as inputs.
 //!
 //! Contract: an [`ObjectSource`] is an object that was found: it knows the length and reads the
-//! head. If the engine does not read the object (compressed text), it reads all bytes in order. The
-//! engine opens the object by its name on the job's device.
+//! head. It also reads all bytes in order if the engine cannot read the object itself (compressed
+//! text). Otherwise the engine opens the object by its name on the job's device.
 //!
 //! Bounds: [`READ_BYTES`] times [`READS_COUNT`] per reader.
 
@@ -93,7 +93,7 @@ impl ObjectSource {
         Ok(head)
     }
 
-    /// A reader of all of it.
+    /// A reader of the whole object.
     pub(crate) fn open(&self) -> Result<ObjectReader> {
         let volume = Volume::new(Arc::clone(&self.device), &[])?;
         let file = volume.open(&self.path, Access::Read)?;
@@ -168,13 +168,13 @@ impl io::Read for ObjectReader {
 
 impl Drop for ObjectReader {
     fn drop(&mut self) {
-        // An error was reported by the read that saw it.
+        // The read that failed has already returned its error.
         let _ = self.transfers.forget();
         self.volume.close(&self.file);
     }
 }
 
-/// The error for a result that is several files.
+/// The error for a result that consists of several files.
 pub fn no_directory(name: &Path) -> Error {
     Error::usage(
         "create output",

@@ -64,7 +64,7 @@ pub enum Target {
     Pipe(Option<PathBuf>),
 }
 
-/// What the caller allows to be overwritten.
+/// The caller's permission to overwrite files.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Consent {
     /// Any existing file.
@@ -407,7 +407,7 @@ pub fn check(target: &Target, sources: &[Source], consent: Consent, holds: Holds
     }
 }
 
-/// Fails if an input is in the set of files that `files` replace.
+/// Fails if an input belongs to an existing set of files that `files` would replace.
 ///
 /// # Errors
 /// Usage.
@@ -453,7 +453,7 @@ pub fn choose_new(
     choose(name, sources, drives, consent, streams, holds).map_err(elsewhere)
 }
 
-/// The same error without the advice to replace an input.
+/// This error without the advice to replace an input.
 fn elsewhere(error: Error) -> Error {
     match error.next_step() {
         Some(IN_PLACE) => error.hint("give the output another name"),
@@ -466,7 +466,7 @@ fn elsewhere(error: Error) -> Error {
 pub struct NamedOutput<'a> {
     /// The name that the user knows.
     pub name: &'a Path,
-    /// The place where it is made.
+    /// The path at which the job writes the output.
     pub path: &'a Path,
 }
 

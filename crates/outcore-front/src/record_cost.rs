@@ -1,13 +1,13 @@
 //! Measures the cost of processing a record or a line on this machine.
 //!
 //! Contract: the engine itself sorts and shuffles random items, on one thread and with files in
-//! memory. It gets half of the memory that they need, so that it distributes them and works on
-//! buckets. [`measure`] does this [`ROUNDS`] times for records of one length and returns the
-//! shortest time, because other work on the machine only adds time. [`compute_costs`] covers all
-//! kinds of jobs, each with items of two lengths; their difference separates the cost per item from
-//! the cost per byte. Later plans reuse the result. The cost includes copies into and out of those
-//! files, which drives with direct I/O avoid. One thread uses the memory bus alone, so contention
-//! between threads is not included.
+//! memory. A job gets half of the memory that its items need, so it must distribute them and then
+//! work on buckets. [`measure`] does this [`ROUNDS`] times for records of one length and returns
+//! the shortest time, because other work on the machine only adds time. [`compute_costs`] covers
+//! all kinds of jobs, each with items of two lengths; their difference separates the cost per item
+//! from the cost per byte. Later plans reuse the result. The cost includes copies into and out of
+//! the files in memory; direct I/O on drives avoids these copies. One thread uses the memory bus
+//! alone, so contention between threads is not included.
 //!
 //! Bounds: four times [`DATA_BYTES`] in memory; no round of [`measure`] starts after [`ENOUGH`].
 //! All kinds together take a second or two.
@@ -33,7 +33,7 @@ const DATA_BYTES: u64 = 96 << 20;
 const KIND_BYTES: u64 = 16 << 20;
 const ROUNDS: u32 = 3;
 const ENOUGH: Duration = Duration::from_secs(2);
-/// With longer records there would be too few of them.
+/// The measured data would hold too few longer records.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 const OPERATION: &str = "measure computation";
 /// Keys of the cache: each kind of job, for distributing and finishing.
@@ -251,7 +251,7 @@ fn random_bytes(len_bytes: u64) -> Vec<u8> {
         word = word
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        // The low bits of such a sequence are not random.
+        // The low bits of a linear congruential sequence are not random.
         word.rotate_right(32).to_le_bytes()
     });
     let mut bytes: Vec<u8> = words.flatten().collect();

@@ -37,7 +37,7 @@ pub struct TypeRequest {
 
 pub use outcore::dataset::ItemType as Decided;
 
-/// The format that the caller gives without the help of a file, if any.
+/// The format that `request` determines without looking at a file, if it determines one.
 ///
 /// # Errors
 /// Usage for a dtype without an order, a key beyond the record, or a key together with a type.

@@ -35,8 +35,8 @@ use crate::inputs::{FilesOnly, Names, Source as InputSource, object_named, objec
 use crate::record_cost::compute_costs;
 use crate::speeds::{Found, KnownSpeeds};
 
-/// A variable that the command reads itself, for tests. It is known everywhere, so that it is not
-/// an error.
+/// A variable that the command reads itself, for tests. Every program accepts this variable, so
+/// that it is never reported as unknown.
 pub const FAULT_VARIABLE: &str = "OUTCORE_FAULT";
 /// The variables that the command reads itself.
 const KNOWN_VARIABLES: [&str; 2] = [FAULT_VARIABLE, crate::volumes::VOLUME_VARIABLE];
@@ -69,7 +69,7 @@ pub struct Resources {
     environment: Environment,
     /// The device without the fault.
     below: Arc<dyn Device>,
-    /// The lowest device of all jobs, on which a name means the same file for all of them.
+    /// The lowest device of all jobs. On this device, a name means the same file for every job.
     steady: Arc<SteadyDevice>,
     fault: Option<FaultPlan>,
     device: Arc<dyn Device>,
@@ -175,7 +175,7 @@ impl Resources {
         })
     }
 
-    /// The same with the drives of a drives file.
+    /// Replaces the named drives with those of a drives file.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -185,8 +185,8 @@ impl Resources {
         Ok(self)
     }
 
-    /// The same for a job over `data_bytes` of files. It uses one thread if that is faster than
-    /// starting more, and the user has not set their number.
+    /// Adapts the resources to a job over `data_bytes` of files. The job uses one thread if that is
+    /// faster than starting more, and the user has not set the number of threads.
     #[must_use]
     pub fn for_data(mut self, data_bytes: Option<u64>) -> Self {
         let is_little = data_bytes.is_some_and(|bytes| bytes <= ONE_THREAD_BYTES_MAX);
@@ -196,8 +196,8 @@ impl Resources {
         self
     }
 
-    /// The same for a job that reads `count` files. Data about each file stays in memory until the
-    /// job ends, and counts against the memory limit.
+    /// Adapts the resources to a job that reads `count` files. Data about each file stays in memory
+    /// until the job ends, and counts against the memory limit.
     ///
     /// # Errors
     /// [`outcore::Kind::Memory`] if that takes more than half of the memory.
@@ -206,7 +206,7 @@ impl Resources {
         Ok(self)
     }
 
-    /// The same with a fault in the device, for tests.
+    /// Adds a fault to the device, for tests.
     #[must_use]
     pub fn with_fault(mut self, plan: FaultPlan) -> Self {
         self.fault = Some(plan);
@@ -240,7 +240,7 @@ impl Resources {
         self.known.as_ref()
     }
 
-    /// The same with a resolver of names that are not files.
+    /// Sets the resolver of names that are not files.
     #[must_use]
     pub(crate) fn knowing(mut self, known: Arc<dyn Names + Send + Sync>) -> Self {
         self.known = Arc::new(Remembering {
@@ -250,8 +250,8 @@ impl Resources {
         self
     }
 
-    /// The same on the device that `make` creates from the device below the fault, if there is a
-    /// fault.
+    /// Replaces the device with one that `make` creates from it. If there is a fault, `make` gets
+    /// the device without the fault, and the new device gets the fault.
     ///
     /// # Errors
     /// An error of `make`.
@@ -263,7 +263,7 @@ impl Resources {
         Ok(self.put_fault())
     }
 
-    /// The same on another device.
+    /// Replaces the device of the jobs.
     #[must_use]
     pub fn on(mut self, device: Arc<dyn Device>) -> Self {
         self.device = device;
@@ -280,8 +280,8 @@ impl Resources {
         self.config.scratch_limit_bytes.value.unwrap_or(u64::MAX)
     }
 
-    /// The same. With `measures`, drives with unknown rates are measured before a plan is made
-    /// (half a second each), and so is the computation of jobs (a second or two). Both results are
+    /// Sets whether unknown speeds are measured before a plan is made. This takes half a second per
+    /// drive with unknown rates, and a second or two for the computation of jobs. Both results are
     /// cached.
     #[must_use]
     pub fn measuring(mut self, measures: bool) -> Self {
@@ -298,7 +298,7 @@ impl Resources {
         RatesCache::new(dir.map(|dir| dir.join("rates.toml")))
     }
 
-    /// The speeds of the drives that a job meets.
+    /// The speeds of the drives that a job uses.
     fn speeds(&self) -> Speeds {
         Speeds::new(KnownSpeeds {
             cache: self.rates_cache(),
@@ -310,7 +310,7 @@ impl Resources {
         })
     }
 
-    /// The same for a job that reads `sources` and writes `outputs`.
+    /// Adapts the resources to a job that reads `sources` and writes `outputs`.
     #[must_use]
     pub fn placed(mut self, sources: &[InputSource], outputs: OutputPlaces) -> Self {
         let files = sources.iter().filter(|source| !source.is_stream());
@@ -349,13 +349,14 @@ impl Resources {
         self.job_with(drives, Speeds::default(), ComputeCosts::ASSUMED)
     }
 
-    /// The same for a pass, which is planned with the known or measured speeds of drives.
+    /// As [`Resources::job`], for a pass, which is planned with the known or measured speeds of
+    /// drives.
     pub fn pass_job(&self, drives: Vec<ScratchDrive>) -> Job {
         let costs = compute_costs(&self.rates_cache(), false);
         self.job_with(drives, self.speeds(), costs)
     }
 
-    /// The same for a job whose plan also counts computing.
+    /// As [`Resources::pass_job`], for a job whose plan also counts computing.
     pub fn planned_job(&self, drives: Vec<ScratchDrive>) -> Job {
         let costs = compute_costs(&self.rates_cache(), self.measures);
         self.job_with(drives, self.speeds(), costs)
@@ -451,8 +452,8 @@ fn speeds(specs: &[DriveSpec]) -> Vec<f64> {
         })
 }
 
-/// Shares of `total_bytes` in proportion to `weights`, none above its room. The other drives get
-/// what a small drive cannot hold.
+/// Shares of `total_bytes` in proportion to `weights`, none above its room. If a share exceeds the
+/// room of its drive, the other drives get the excess.
 fn shares(weights: &[f64], rooms_bytes: &[u64], total_bytes: u64) -> Vec<f64> {
     let mut shares: Vec<Option<f64>> = vec![None; weights.len()];
     loop {

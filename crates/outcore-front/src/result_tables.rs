@@ -3,8 +3,9 @@
 //!
 //! Contract: one value per vertex becomes the columns `vertex`, `name` if vertices have other ids,
 //! and `value`. Values that are vertices are vertex numbers, so that they can be joined with
-//! `vertex`. Rows of vertices become one column each. -1 means none, as in arrays. Rows of vectors
-//! become `row` and the results for them. The file is either complete or absent.
+//! `vertex`. Rows of vertices become one column each. -1 means none, as in arrays. Results for rows
+//! of vectors become the column `row`, with the number of the row, and columns with the results.
+//! The file is either complete or absent.
 //!
 //! Bounds: [`ROWS_AT_ONCE`] rows and their names.
 
@@ -279,7 +280,7 @@ fn column_of(job: &Job, vertices: &[u32], names: Option<&Names>) -> Result<Colum
         let held = names.held(job, wanted)?;
         let texts = vertices.iter().map(|vertex| match is_one(vertex) {
             true => held.get(*vertex).to_owned(),
-            // As in lines.
+            // A missing vertex is -1, as in results that are lines.
             false => "-1".to_owned(),
         });
         return Ok(ColumnValues::Text(texts.collect()));

@@ -1,4 +1,4 @@
-//! The speeds of the drives that a job meets, for its plan.
+//! The speeds of the drives that a job uses, for its plan.
 //!
 //! Contract: a [`KnownSpeeds`] gives a drive the rates of the drives file, else those that an
 //! earlier run measured. With `measures` it measures other drives when a plan first asks for them,

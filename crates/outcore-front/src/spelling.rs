@@ -5,8 +5,8 @@
 //! (`force=True`, `memory="12MiB"`); kind, place and everything else are unchanged. Texts that are
 //! not options of the table stay unchanged. Pure.
 //!
-//! A word after an option is its value if it cannot be anything else: it has a digit or an
-//! upper-case letter, or is a value of the option (`--io buffered`).
+//! A word after an option counts as its value only if it has a digit or an upper-case letter, or is
+//! one of the known values of the option (`--io buffered`).
 
 mod commands;
 
@@ -99,7 +99,7 @@ const WORDS: [&str; 12] = [
     "null",
     "drives.toml",
 ];
-/// Longer texts without an option, or with one in another form.
+/// Longer texts that have no option, or spell an option in another form.
 const PHRASES: [(&str, &str); 19] = [
     (
         "pass --lines to treat its bytes as lines",
@@ -150,7 +150,7 @@ const PHRASES: [(&str, &str); 19] = [
 ];
 
 impl Spelling {
-    /// The same error with the caller's options in its cause and hint.
+    /// This error with the caller's options in its cause and hint.
     pub fn error(self, error: &Error) -> Error {
         if self == Spelling::Command {
             return error.clone();
@@ -316,7 +316,7 @@ fn say<'a>((name, python, takes): Known<'_>, text: &'a str, out: &mut String) ->
         }
         _ => value_of(rest),
     };
-    // The text continues with what is wrong with the value.
+    // The rest of the text says what is wrong with the value.
     if rest.starts_with(": unknown") {
         return rest;
     }

@@ -51,12 +51,13 @@ pub use routed::{LineRoute, route};
 pub const PLACEHOLDER: &str = "{part}";
 /// Part numbers have at least as many digits as this many parts would need.
 const PARTS_MIN: u64 = 100;
-/// More parts than this are a mistake; also the limit for a command.
+/// More parts than this are a mistake. Names of parts for a command have as many digits as this
+/// number needs.
 const PARTS_MAX: u64 = 100_000;
 const SPLIT: &str = "split";
 const WRITE: &str = "write part";
 
-/// Where a part ends.
+/// The rule that ends a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartSize {
     /// A number of parts of about equal length.
@@ -81,7 +82,7 @@ impl PartSize {
 pub struct SplitRequest<'a> {
     /// Their names, with [`PLACEHOLDER`] for the number.
     pub pattern: &'a Path,
-    /// Where each part ends.
+    /// The rule that ends each part.
     pub cut: PartSize,
     /// Whether parts may replace files that are not inputs.
     pub replace: bool,
@@ -108,7 +109,7 @@ impl SplitRequest<'_> {
             );
         }
         check_parts_name(self.pattern)?;
-        // With a command, the name says nothing about the contents.
+        // If a command gets the parts, their names do not determine the contents.
         if self.filter.is_none() {
             holds.check_name(self.pattern)?;
         }
@@ -406,7 +407,7 @@ impl<'a> Parts<'a> {
             share_bytes: None,
             staged: Vec::new(),
         };
-        // Reported before the work if all names are known.
+        // If all names are known in advance, invalid ones are reported before the work.
         (0..known).try_for_each(|part| parts.check(part as usize))?;
         if known > 0 && filter.is_none() {
             let names: Vec<PathBuf> = (0..known).map(|part| parts.name(part as usize)).collect();
@@ -467,7 +468,7 @@ impl<'a> Parts<'a> {
         // If parts have a fixed number of lines, their count is known only at the end, and they get
         // their names then.
         let least = match self.filter {
-            // Commands get their names from the beginning.
+            // A command gets the name of its part before the number of parts is known.
             Some(_) if self.known == 0 => PARTS_MAX,
             _ => PARTS_MIN,
         };

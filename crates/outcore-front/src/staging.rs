@@ -6,8 +6,8 @@
 //! - A file packed in a dataset, and any data that programs must read as a file, is copied into a
 //!   private directory on the first present drive. The staging removes that directory when it is
 //!   dropped; after a kill, the next run removes it.
-//! - An output gets a path in that directory. What the engine publishes there becomes a sealed
-//!   dataset immediately. Other results of a job (such as compressed text) are files, which
+//! - An output gets a path in that directory. A file that the engine publishes there becomes a
+//!   sealed dataset immediately. Other results of a job (such as compressed text) are files, which
 //!   [`Staging::finish`] puts into the volume.
 //!
 //! Bounds: room for copies on the first drive.
@@ -333,7 +333,7 @@ impl Datasets {
         self.add_to(Resources::load(request, environment)?)
     }
 
-    /// The same resources with the datasets among its files.
+    /// These resources, with the datasets among the files of the device.
     ///
     /// # Errors
     /// The volume cannot be opened.

@@ -139,7 +139,7 @@ impl<C: Fn() -> Result<()>> PipeWriter<C> {
             return Ok(PipeWriter { stream, check });
         }
         let again = format!("/proc/self/fd/{}", stream.as_raw_fd());
-        // Without /proc, writes block, and only a second signal stops them.
+        // Without /proc, the stream stays blocking, and only a second signal stops a write.
         let non_blocking = open_to_write(Path::new(&again), &check);
         Ok(Self::of(non_blocking.unwrap_or(stream), check))
     }

@@ -2,8 +2,8 @@
 //! `outcore-graph`, which do not depend on each other.
 //!
 //! Contract: two columns are the ids of the ends of edges, either both whole numbers or both
-//! strings. A third column has the weights, if there are any. Without names, these are the first
-//! two columns, or the first three.
+//! strings. A third column has the weights, if there are any. If no columns are named, the first
+//! two are the ids, and the third has the weights.
 
 use std::path::PathBuf;
 

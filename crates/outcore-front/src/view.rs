@@ -3,8 +3,9 @@
 //! Contract: [`range`] parses `I..J` as ranks; missing and negative values mean the same as in
 //! Python. [`key`] turns the text of a key into a record with that key: the values of the key's
 //! numbers or byte strings in order, separated by commas; bytes as text, or as hexadecimal digits
-//! after `0x`. A key of lines is a line that has it; the module for tables parses their keys.
-//! [`open`] opens a view of any kind. Pure, except for opening the view.
+//! after `0x`. For a view of lines, the text of a key is a line with that key. The module for
+//! tables parses the keys of tables. [`open`] opens a view of any kind. Pure, except for opening
+//! the view.
 
 use std::ops::Range;
 use std::path::Path;

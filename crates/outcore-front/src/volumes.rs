@@ -291,7 +291,8 @@ pub fn get(
     resources: TransferResources<'_>,
 ) -> Result<Moved> {
     if is_stdio(target) {
-        // Not the library's stream, which treats a closed output as written and loses its buffer.
+        // The library's stream is unsuitable: it treats a closed output as written, and loses its
+        // buffer.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
         let stdout = stdout.map_err(|error| Error::io("get", &error).path(target))?;
         return get_into(volume, name, &mut File::from(stdout), resources);

@@ -6,10 +6,10 @@
 //! - the first input (a directory, or the beginning of Parquet, Arrow or `.npy`);
 //! - the extension of its name.
 //!
-//! Text without a telling extension is FASTQ if it begins with a whole record; everything else is
-//! lines. CSV and JSON lines are rows of text. They are a table if the caller names a column or a
-//! type, or writes Parquet, Arrow or text of the other kind. The reader checks the rest of the
-//! file. This module reads only the beginning of the first input.
+//! Text whose extension does not show its kind is FASTQ if it begins with a whole record;
+//! everything else is lines. CSV and JSON lines are rows of text. They are a table if the caller
+//! names a column or a type, or writes Parquet, Arrow or text of the other kind. The reader checks
+//! the rest of the file. This module reads only the beginning of the first input.
 
 use std::path::{Path, PathBuf};
 

@@ -3,7 +3,7 @@
 //!
 //! Contract: inputs are well-formed, except for a few bytes that are changed, removed or doubled.
 //! They follow from a seed, which a failure prints. Each target gets inputs for about a second.
-//! `make fuzz` tests more of them.
+//! `make fuzz` tests more inputs.
 
 #![allow(clippy::unwrap_used)]
 

@@ -407,7 +407,8 @@ fn by_gnu(arguments: &[String], input: &[u8]) -> Option<Vec<u8>> {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // A `sort` that rejects its options does not read its input, which fits into the pipe.
+    // The input fits into the pipe, so this write ends even if `sort` rejects its options and reads
+    // nothing.
     let _ = child.stdin.take().unwrap().write_all(input);
     let output = child.wait_with_output().unwrap();
     output.status.success().then_some(output.stdout)

@@ -69,7 +69,7 @@ impl Archive {
     ) -> Result<()> {
         let at_bytes = self.len_bytes;
         let mut head = b"PK\x03\x04".to_vec();
-        // Version 4.5, checksum and lengths after the data, stored; no time.
+        // ZIP version 4.5; checksum and lengths follow the data; not compressed; no time.
         push_all(&mut head, &[45, 8, 0, 0, 33]);
         head.extend_from_slice(&[0; 4]);
         head.extend_from_slice(&[0xFF; 8]);

@@ -1,8 +1,8 @@
 //! Reads a file's list of vertices.
 //!
 //! Contract: [`read_ids`] reads a NumPy array (integers, one per row), or text with one id per
-//! line, in which empty lines and lines that begin with `#` are skipped. A negative or invalid id
-//! is an error with its place. [`read_names`] reads such lines as names.
+//! line. It skips empty lines and lines that begin with `#`. A negative or invalid id is an error
+//! with its place. [`read_names`] reads the lines of text as names.
 //!
 //! Bounds: one read of the file. Its bytes and eight per id are in memory, as long as the
 //! reservation is held.

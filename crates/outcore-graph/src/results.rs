@@ -48,7 +48,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the vertex, if values are vertices; `None` for none.
+    /// Returns the vertex, if values are vertices; `None` if there is none.
     pub fn vertex(&self) -> Option<u32> {
         match self {
             Value::Whole(number) => u32::try_from(*number).ok(),

@@ -49,16 +49,16 @@ pub fn bytes_checksum(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// Checksum of bytes that continue others, whose checksum is `seed`.
+/// Checksum of bytes that follow other bytes; `seed` is the checksum of those.
 pub(crate) fn seeded_checksum(seed: u64, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)
 }
 
-/// Bytes of a step of [`continued_checksum`].
+/// Bytes that one step of [`continued_checksum`] covers.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
-/// Checksum of bytes that continue others, whose checksum is `checksum`. All bytes may come in
-/// pieces of any lengths, as long as each piece begins at a multiple of 64 KiB.
+/// Checksum of bytes that follow other bytes; `checksum` is the checksum of those. A caller may
+/// split the bytes into pieces at any multiples of 64 KiB.
 pub fn continued_checksum(checksum: u64, bytes: &[u8]) -> u64 {
     bytes.chunks(STEP_BYTES).fold(checksum, seeded_checksum)
 }

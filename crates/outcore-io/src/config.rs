@@ -184,7 +184,7 @@ pub struct ConfigRow {
 }
 
 impl Config {
-    /// Merges flags, environment, the environment's configuration file and defaults.
+    /// Merges flags, environment variables, the configuration file that they name, and defaults.
     ///
     /// Errors: usage for an unknown key or an impossible value; I/O if a file that the user named
     /// cannot be read.
@@ -404,7 +404,7 @@ mod tests {
         Config::load(flags, &environment, &DEFAULTS)
     }
 
-    /// A home with this configuration file.
+    /// A home directory that contains this configuration file.
     fn home(config: &str) -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         fs::create_dir_all(home.path().join(".config/outcore")).unwrap();

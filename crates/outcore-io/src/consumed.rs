@@ -9,13 +9,13 @@
 //!   and lists the directories that hold the freed parts.
 //!
 //! [`check`] rejects a file that has a marker; the error names the file and the next step. A marker
-//! of another file is ignored; a marker that cannot be read counts. A file with several names (hard
-//! links) is never freed ([`check_links`]).
+//! of another file is ignored; an unreadable marker counts as a marker of this file. outcore never
+//! frees blocks of a file with several names (hard links; [`check_links`]).
 //!
 //! If the job fails or is killed before its output is in place, the marker and the directories
-//! stay: the file has holes, and scratch has the parts that were written. Data that the job held in
-//! memory are lost with it, so nothing can be restored automatically. Once the output is in place,
-//! the code that removes the input calls [`unmark`].
+//! stay. The file then has holes, and scratch has the parts that were written. Data that the job
+//! held in memory are lost, so outcore cannot restore the file automatically. Once the output is in
+//! place, the code that removes the input calls [`unmark`].
 //!
 //! Files in private directories belong to the job and need no marker.
 
@@ -90,7 +90,7 @@ fn marker_beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Fails for a file of which an earlier, failed job freed parts.
+/// Fails for a file if an earlier job freed parts of it and then failed.
 ///
 /// # Errors
 /// [`Kind::Corrupt`], with the places of the remaining parts.
@@ -168,7 +168,7 @@ pub struct Consumed {
 }
 
 impl Consumed {
-    /// `inputs`, of which nothing is freed yet.
+    /// Registers `inputs`; none of their blocks is freed yet.
     pub fn new<'a>(inputs: impl Iterator<Item = &'a Path>) -> Self {
         let is_public = |path: &PathBuf| private_dir::public_parent(path) == parent_of(path);
         let inputs = inputs.map(real_path).filter(is_public);

@@ -66,6 +66,8 @@ impl Kind {
     }
 }
 
+/// The hint of [`Error::interrupted`].
+const NOTHING_LEFT: &str = "nothing was left behind";
 /// Prefix of the cause of an error about a panic.
 const PANICKED: &str = "outcore or a library of it panicked";
 
@@ -105,7 +107,7 @@ impl Error {
         Self::new(Kind::Usage, operation, cause)
     }
 
-    /// Data that are not as they must be.
+    /// Damaged or changed data; see [`Kind::Corrupt`].
     pub fn corrupt(operation: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(Kind::Corrupt, operation, cause)
     }
@@ -131,18 +133,19 @@ impl Error {
         )
     }
 
-    /// Whether it is about a panic.
+    /// Whether the error is about a panic.
     pub fn is_panic(&self) -> bool {
         self.0.cause.starts_with(PANICKED)
     }
 
     /// The job was stopped by a signal or by the caller.
     pub fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "job", "interrupted").hint("nothing was left behind")
+        Self::new(Kind::Interrupted, "job", "interrupted").hint(NOTHING_LEFT)
     }
 
     /// A system error; `ENOSPC` and `EDQUOT` become [`Kind::NoSpace`], all others [`Kind::Io`]. The
-    /// hint is as general as the cause; a caller that knows more sets a better hint.
+    /// hint is as general as the cause; a caller that knows more about the failure sets a better
+    /// one.
     pub fn io(operation: impl Into<String>, source: &io::Error) -> Self {
         let errno = source.raw_os_error();
         let is_space = errno == Some(rustix::io::Errno::NOSPC.raw_os_error())
@@ -187,6 +190,13 @@ impl Error {
         self
     }
 
+    /// Adds a text about what is left to the hint. It replaces that of [`Error::interrupted`].
+    pub fn hint_left(self, left: &str) -> Self {
+        let step = self.next_step().filter(|step| *step != NOTHING_LEFT);
+        let hint = step.map_or_else(|| left.to_owned(), |step| format!("{step}; {left}"));
+        self.hint(hint)
+    }
+
     /// The class of the failure.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -197,7 +207,7 @@ impl Error {
         &self.0.operation
     }
 
-    /// Why it failed.
+    /// Why the operation failed.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }

@@ -5,11 +5,12 @@
 //! [`Journal::commit`] writes all of them, syncs the file, and only then returns. The caller syncs
 //! the data that the records vouch for before it commits. [`read`] passes on the records before the
 //! last commit, and ignores everything after it: a torn or damaged tail ends the journal at the
-//! commit before. A journal of another version is not read.
+//! last commit before it. A journal of another version is not read.
 //!
-//! Format: little-endian, each record at a multiple of 16 bytes: length of the payload (u32), kind
-//! (u32), checksum (u64, XXH3 seeded with the checksum before), payload, zeros. After a commit,
-//! zeros fill the block of 4 KiB, so that every write is aligned.
+//! Format: little-endian. Each record begins at a multiple of 16 bytes and consists of the
+//! payload's length (u32), kind (u32), checksum (u64), payload and zeros. The checksum is XXH3,
+//! seeded with the checksum of the previous record. After a commit, zeros fill the block of 4 KiB,
+//! so that every write is aligned.
 //!
 //! Bounds: one buffer of [`BUFFER_BYTES`]; a record of at most [`PAYLOAD_BYTES_MAX`].
 
@@ -56,7 +57,7 @@ pub struct Progress {
     pub total_bytes: u64,
 }
 
-/// Where a journal that was read ends.
+/// The end of a journal that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalEnd {
     at_bytes: u64,
@@ -137,7 +138,7 @@ impl Journal {
     /// Appends a value as a record.
     ///
     /// # Errors
-    /// As [`Journal::append`]; a value without a text.
+    /// As [`Journal::append`]; a value that cannot be written as text.
     pub fn append_value(
         &mut self,
         volume: &Volume,
@@ -225,9 +226,9 @@ fn sum_of(header: &[u8; HEADER_BYTES]) -> u64 {
 /// A record of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its kind.
+    /// The kind of the record.
     pub kind: u32,
-    /// Its payload; for a value, all parts of its text together.
+    /// The payload of the record; for a value, all parts of its text together.
     pub payload: Vec<u8>,
 }
 
@@ -458,7 +459,7 @@ mod tests {
         journal.commit(&kit.volume, done(1)).unwrap();
         journal.append(&kit.volume, 20, &[1; 60_000]).unwrap();
         for _ in 0..9 {
-            // Enough to be written before its commit.
+            // Enough records that the buffer is written before any commit.
             journal.append(&kit.volume, 20, &[2; 60_000]).unwrap();
         }
         drop(journal);

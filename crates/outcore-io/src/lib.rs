@@ -1,8 +1,8 @@
 //! The drives of one machine. This crate knows nothing about records.
 //!
-//! All I/O of outcore goes through this crate: memory under a limit, drives behind one interface
-//! ([`drive::Device`]), a thread's access to all of them ([`port`]), scratch, and outputs that are
-//! absent or complete. Only this crate submits requests to the system and polls for them.
+//! All I/O of outcore goes through this crate. It has memory under a limit, drives behind one
+//! interface ([`drive::Device`]), a thread's access to all drives ([`port`]), scratch, and outputs
+//! that are absent or complete. Only this crate submits requests to the system and polls for them.
 //!
 //! - [`error`], [`units`], [`config`], [`checksum`], [`metadata`], [`threads`], [`nodes`]: failures
 //!   as values, sizes as text, settings and their sources, block checksums, small files that

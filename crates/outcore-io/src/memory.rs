@@ -208,12 +208,12 @@ fn checked(error: Error) -> Error {
 pub struct Reservation {
     budget: Budget,
     bytes: u64,
-    /// Number of the ledger's line that it came from.
+    /// Number of the ledger's line from which the reservation came.
     line: Option<usize>,
 }
 
 impl Reservation {
-    /// Its size.
+    /// The size of the reservation.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -336,8 +336,8 @@ impl Pool {
         Self::on(reservation, slot_bytes, slot_count)
     }
 
-    /// A few slots for bytes that pass through memory once, whose checksum is computed in steps:
-    /// each is a 64th of the free memory, in whole steps.
+    /// A few slots for bytes that pass through memory once, where a checksum is computed in steps.
+    /// Each slot is a 64th of the free memory, in whole steps.
     ///
     /// # Errors
     /// The errors of [`Pool::new`].
@@ -383,7 +383,7 @@ impl Pool {
         let ledger = reservation.budget.0.ledger.as_ref();
         let has_huge_pages = !ledger.is_some_and(Opened::has_small_pages);
         let region = Region::map(total_bytes, align_bytes, has_huge_pages)?;
-        // Lowest slots first: a job that needs few touches few pages.
+        // Lowest slots first, so that a job that needs few slots touches few pages.
         let free = (0..slot_count as u32).rev().collect();
         Ok(Pool(Arc::new(PoolState {
             slot_bytes,

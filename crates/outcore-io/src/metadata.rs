@@ -70,7 +70,8 @@ pub struct Form {
 pub struct Owner<'a> {
     /// The file's own name, or that of the thing it describes.
     pub name: &'a str,
-    /// What it is a part of; `None` if a reader cannot know this and compares it itself.
+    /// The place of the file; `None` if a reader does not know the place in advance and compares it
+    /// itself.
     pub place: Option<&'a str>,
 }
 
@@ -84,9 +85,9 @@ impl<'a> Owner<'a> {
 /// The contents of a file, and the place that it names.
 #[derive(Debug)]
 pub struct Opened<B> {
-    /// The place that it was written for.
+    /// The place for which the file was written.
     pub place: String,
-    /// Its contents.
+    /// The contents of the file.
     pub body: B,
 }
 
@@ -252,7 +253,7 @@ impl Form {
         if tail == wanted.as_bytes() {
             return Ok(());
         }
-        // Files from before the checksums have none of the words that an envelope begins with.
+        // Files of versions without checksums have none of the words with which an envelope begins.
         match serde_json::from_slice::<Head>(bytes) {
             Ok(Head {
                 outcore: None,

@@ -8,12 +8,12 @@
 //! ([metadata](crate::metadata) with a checksum, which lists shards with lengths and times of their
 //! last change) is renamed last and describes the set as a whole.
 //!
-//! Only one job at a time writes a set. Until the set is published, it claims, in the name of the
-//! set, the private directory next to the manifest. If the manifest lists shards, it also claims
-//! those next to the shards. A manifest detects shards of another generation by their lengths and
-//! times ([`ManifestShard::check`]).
+//! Only one job at a time writes a set. Until the set is published, the job claims, in the name of
+//! the set, the private directory next to the manifest. If the manifest lists shards, the job also
+//! claims the private directories next to the shards. A manifest detects shards of another
+//! generation by their lengths and times ([`ManifestShard::check`]).
 //!
-//! A set may have a directory of its own ([`directory`]), with a list that says so ([`FileSet`]). A
+//! A set may have a directory of its own ([`directory`]), with a list of its files ([`FileSet`]). A
 //! set that replaces another removes the files that only the old list names, and nothing else.
 //!
 //! The name of an output may be a link only if one file is the whole output; the file behind the
@@ -58,29 +58,29 @@ const REPLACED_PREFIX: &str = "replaced-";
 /// How exactly the output's length is known before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// It will have the planned length: staging fails if the drive has too little room.
+    /// The output will have the planned length: staging fails if the drive has too little room.
     Exactly,
-    /// It may be shorter: room is reserved only if the drive has it.
+    /// The output may be shorter: room is reserved only if the drive has it.
     AtMost,
 }
 
 /// One file of an output before it is written.
 #[derive(Debug, Clone)]
 pub struct ShardPlan {
-    /// Its published name.
+    /// The published name of the file.
     pub path: PathBuf,
     /// Leading bytes that are not data (a `.npy` header).
     pub header: Vec<u8>,
-    /// First byte of the output's data that it holds.
+    /// First byte of the output's data that the file holds.
     pub start_bytes: u64,
-    /// Bytes of data that it holds.
+    /// Bytes of data that the file holds.
     pub len_bytes: u64,
 }
 
 /// One file of an output that is being written.
 #[derive(Debug)]
 pub struct Shard {
-    /// Its plan.
+    /// The plan of the file.
     pub plan: ShardPlan,
     /// The unfinished file.
     pub file: VolumeFile,
@@ -101,7 +101,8 @@ pub struct StagedOutput {
     replace: bool,
     /// The directory that belongs to the set alone.
     set_dir: Option<SetDir>,
-    /// Declared after the private directories, which are inside them.
+    /// The private directories are declared earlier and so dropped first, because they are inside
+    /// these directories.
     made: MadeDirs,
 }
 
@@ -130,8 +131,8 @@ fn sweep(volume: &Volume, parent: &Path) -> Result<()> {
     })
 }
 
-/// The files that are removed when the set of `files` replaces the one that `list` describes now:
-/// unchanged files of the old set that are not among `files`.
+/// The files to remove when the set of `files` replaces the set that `list` describes: unchanged
+/// files of the old set that are not among `files`.
 pub fn replaced_files(list: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
     if !is_list(list) || !list.exists() {
         return Vec::new();
@@ -201,8 +202,8 @@ pub struct WrittenOutput {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, which are published together. `manifest` names the manifest of
-    /// the set, if it is one.
+    /// Stages the files of `plans`, which are published together. `manifest` names the manifest, if
+    /// the files are a set.
     pub fn stage(
         volume: &Volume,
         plans: Vec<ShardPlan>,
@@ -237,8 +238,8 @@ impl StagedOutput {
         Ok(output)
     }
 
-    /// Stages one file in `dir`, a private directory next to it. The unfinished file of a dead job
-    /// is there and keeps its contents.
+    /// Stages one file in `dir`, a private directory next to it. If a dead job has left the file
+    /// unfinished, the file keeps its contents.
     ///
     /// # Errors
     /// As [`StagedOutput::stage`].
@@ -300,8 +301,9 @@ impl StagedOutput {
     /// The private directory next to the file that is, or will be, `path`.
     fn dir_beside(&mut self, volume: &Volume, path: &Path) -> Result<usize> {
         let device = volume.device();
-        // Another set may contain the same shards, with another directory first and its manifest
-        // there. Manifests of other kinds give their files names that no other set has.
+        // The name of the set is needed because another set may contain the same shards, with its
+        // manifest in another directory. Manifests of other kinds give their files names that no
+        // other set has.
         let manifest = self.manifest.clone();
         let set = manifest.as_deref().filter(|list| is_list(list));
         let set = set.and_then(Path::file_name);
@@ -344,8 +346,8 @@ impl StagedOutput {
         if full_bytes >= SYNCED_BYTES {
             self.dirs[dir_index].sync()?;
         }
-        // Reserving the space detects a full drive before the work starts. If it only extends the
-        // file, direct writes inside the file can still run in parallel.
+        // Reserving the space detects a full drive before the work starts. If the reservation only
+        // extends the file, direct writes inside the file can still run in parallel.
         if full_bytes > 0 {
             device
                 .allocate(file.id, full_bytes)
@@ -378,7 +380,7 @@ impl StagedOutput {
         self.sync_all(volume)
     }
 
-    /// Its private directories.
+    /// The private directories of the output.
     pub fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
         self.dirs.iter()
     }
@@ -446,8 +448,8 @@ impl StagedOutput {
         Ok(std::mem::take(&mut self.dirs))
     }
 
-    /// Publishes outputs at once, none of which is a set. Each file is truncated to its own length
-    /// of data. A file of another volume is closed by that volume.
+    /// Publishes several outputs, none of them a set, at once. Each file is truncated to its own
+    /// length of data. A file of another volume is closed by that volume.
     ///
     /// # Errors
     /// The errors of [`StagedOutput::publish`]; either all outputs appear or none.
@@ -470,7 +472,7 @@ impl StagedOutput {
         all.map_or(Ok(()), |all| all.publish_set(volume, None))
     }
 
-    /// Whether it is a set with a list.
+    /// Whether the output is a set with a list.
     pub fn is_set(&self) -> bool {
         self.manifest.is_some()
     }
@@ -601,7 +603,7 @@ impl StagedOutput {
         let folders: HashSet<PathBuf> = folders.collect();
         if let Some(SetDir { path: root, .. }) = &self.set_dir {
             for folder in folders {
-                // Only folders of the old set, and only if they are empty.
+                // Removes only folders of the old set, and only if they are empty.
                 let above = folder.ancestors().take_while(|dir| dir != root);
                 let _ = above
                     .map(std::fs::remove_dir)

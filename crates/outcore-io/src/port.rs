@@ -10,7 +10,8 @@
 //!   requests wait in that drive's lane, in order.
 //! - Reads and writes do not wait for each other unless they overlap, because drives serve both at
 //!   once.
-//! - Drives that a volume meets after a port was made share the slots of its first lane.
+//! - Drives that a volume first uses after a port was made share the slots of the port's first
+//!   lane.
 //! - Every completion is counted for its drive.
 //! - Failed and short writes become errors that name drive, file and offset.
 
@@ -33,7 +34,7 @@ use crate::error::{Error, Kind, Result};
 use crate::memory::Buf;
 use crate::units;
 
-/// Reads, and also writes, in flight on one drive from one port.
+/// Largest number of reads in flight on one drive from one port; writes have the same limit.
 pub const LANE_DEPTH: usize = 32;
 /// Longest wait of a port before its owner checks for cancellation again.
 pub const WAIT_MAX: Duration = Duration::from_millis(50);
@@ -45,9 +46,9 @@ pub struct ScratchDrive {
     pub name: String,
     /// The directory.
     pub dir: PathBuf,
-    /// Its share relative to the others (a bandwidth, or 1 for each).
+    /// The share of this directory relative to the others (a bandwidth, or 1 for each).
     pub weight: f64,
-    /// Scratch limit on it.
+    /// Limit on scratch there.
     pub limit_bytes: u64,
 }
 
@@ -71,9 +72,9 @@ pub struct Drive {
     pub name: String,
     /// The directory for scratch, if the drive was named for scratch.
     pub dir: Option<PathBuf>,
-    /// Its share of the scratch, relative to the others.
+    /// The drive's share of the scratch, relative to the other drives.
     pub weight: f64,
-    /// Scratch limit on it.
+    /// Limit on scratch there.
     pub limit_bytes: u64,
     file_system: u64,
     traffic: Traffic,
@@ -98,13 +99,13 @@ pub struct Traffic {
 /// An open file of a volume.
 #[derive(Debug, Clone)]
 pub struct VolumeFile {
-    /// Its number on the device.
+    /// The number of the file on the device.
     pub id: FileId,
-    /// The drive that serves it.
+    /// The drive that serves the file.
     pub drive_index: usize,
-    /// Where it is.
+    /// The path of the file.
     pub path: Arc<Path>,
-    /// Its facts at opening.
+    /// Facts about the file at its opening.
     pub facts: FileFacts,
 }
 
@@ -311,29 +312,29 @@ pub fn explain_transfer(fault: &TransferFault, drive: Option<&str>, path: Option
     }
     match error.kind() {
         Kind::NoSpace => error.hint("free some space there, or name a place with more room"),
-        // For a size limit, the error has a hint already.
+        // If the error is about a size limit, it already has a hint.
         _ if fault.errno == Errno::FBIG.raw_os_error() => error,
         _ => error.hint("look at the kernel's log (dmesg) and at the drive's health"),
     }
 }
 
 impl Drive {
-    /// The traffic that it has served.
+    /// The traffic that the drive has served.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Requests that it has received and not served yet.
+    /// Requests that the drive has received and not served yet.
     pub fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Whether a write to it has failed for lack of space.
+    /// Whether a write to the drive has failed for lack of space.
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Remembers that it has no room left.
+    /// Remembers that the drive has no room left.
     pub(crate) fn set_full(&self) {
         self.is_full.store(true, Ordering::Relaxed);
     }
@@ -348,7 +349,7 @@ pub struct TransferFault {
     pub file: FileId,
     /// Drive.
     pub drive_index: usize,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// The system's error number.
     pub errno: i32,
@@ -399,7 +400,7 @@ impl Port {
         self.start(file.drive_index);
     }
 
-    /// Adds lanes for drives that the volume has met since.
+    /// Adds lanes for drives that the volume has begun to use since the last call.
     #[cold]
     fn add_lanes(&mut self) {
         let drives = self.drives.lock().unwrap_or_else(PoisonError::into_inner);
@@ -433,7 +434,7 @@ impl Port {
             for index in 0..self.lanes.len() {
                 self.start(index);
             }
-            // Starts them now rather than at the next call.
+            // Starts the transfers here rather than at the next call.
             self.queue.complete(None, &mut self.done)?;
         }
         Ok(())

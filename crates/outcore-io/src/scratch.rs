@@ -2,8 +2,9 @@
 //!
 //! Contract: each scratch drive has one private file per *band* (see [`crate::drive::private_dir`])
 //! that grows like a log. Data that are read at about the same time belong in one band. After the
-//! last write ([`Scratch::seal`]), a log is removed as soon as all of it has been read, while
-//! others are still needed. Removing all logs at the end would take a tenth of the time of a sort.
+//! last write ([`Scratch::seal`]), a log is removed as soon as all of it has been read, even while
+//! other logs are still needed. Removing all logs at the end would take a tenth of the time of a
+//! sort.
 //!
 //! [`Scratch::allocate`] returns the next extent on the drive that has received the least for its
 //! weight, starting at a seeded drive. It skips drives that are full or whose lane of the calling
@@ -46,17 +47,17 @@ const STEP_BYTES: u64 = 64 << 20;
 pub struct ScratchAddress {
     /// Number of the log.
     pub log: u16,
-    /// Its length.
+    /// The length of the extent.
     pub len_bytes: u32,
     /// Offset in the log.
     pub offset_bytes: u64,
 }
 
 impl ScratchAddress {
-    /// Its first `len_bytes`, and the rest.
+    /// The first `len_bytes` of the extent, and the rest.
     ///
     /// # Panics
-    /// If it is shorter.
+    /// If the extent is shorter.
     pub fn split_at(self, len_bytes: u32) -> (Self, Self) {
         let rest = ScratchAddress {
             len_bytes: self.len_bytes - len_bytes,
@@ -288,7 +289,7 @@ impl Scratch {
         self.is_vouched.store(true, Ordering::Release);
     }
 
-    /// From now on logs stay until the end, even if all of them has been read.
+    /// From now on logs stay until the end, even after they have been read completely.
     pub fn hold_logs(&self) {
         self.is_held.store(true, Ordering::Release);
     }
@@ -360,7 +361,7 @@ impl Scratch {
         }
     }
 
-    /// Whether it is sealed.
+    /// Whether the scratch is sealed.
     pub fn is_sealed(&self) -> bool {
         self.is_sealed.load(Ordering::Acquire)
     }
@@ -458,12 +459,12 @@ impl Scratch {
             .push(address.offset_bytes);
     }
 
-    /// Its directories.
+    /// The private directories of the scratch.
     pub fn dirs(&self) -> impl Iterator<Item = &PrivateDir> {
         self.dirs.iter()
     }
 
-    /// Whether its directories stay when it is dropped.
+    /// Whether the directories stay when the scratch is dropped.
     pub fn is_kept(&self) -> bool {
         self.dirs.iter().any(PrivateDir::is_kept)
     }
@@ -487,8 +488,8 @@ impl Scratch {
         self.files.len() / self.bands
     }
 
-    /// The drive that is next: not full (or with a freed extent that is long enough), below its
-    /// limit, not busy, and with the least data in this band for its weight.
+    /// The drive that is next. It has room or a freed extent that is long enough, is below its
+    /// limit and not busy, and has the least data in this band for its weight.
     fn choose(&self, state: &Logs, port: &Port, len_bytes: u64, band: usize) -> Option<usize> {
         let count = self.drive_count();
         let mut best: Option<(bool, f64, usize)> = None;

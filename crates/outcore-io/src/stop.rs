@@ -1,4 +1,4 @@
-//! Asks whether the user wants to stop, where a wait may take long.
+//! Asks, before and during long waits, whether the user wants to stop.
 //!
 //! Contract: a [`Stop`] asks the flag of a signal, or the control of the job. It never blocks. The
 //! default never stops.

@@ -1,9 +1,9 @@
 //! Creates threads; a thread that cannot be created is an error.
 //!
-//! Contract: [`spawn`] and [`spawn_scoped`] start a thread with a name that tools show. If the
-//! system refuses (a limit on processes, no memory for its stack), the error names the thread and
-//! the number of threads, and says what to try next. Nothing panics. A caller that can work with
-//! fewer threads continues without it.
+//! Contract: [`spawn`] and [`spawn_scoped`] start a thread with a name that tools show. The system
+//! may refuse a thread because of a limit on processes or because it has no memory for the stack.
+//! The error then names the thread and the number of threads, and says what to try next. Nothing
+//! panics. A caller that can work with fewer threads continues without that thread.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -32,7 +32,7 @@ pub fn refused(name: &str, error: &io::Error) -> Error {
 /// Starts a thread.
 ///
 /// # Errors
-/// The system refuses it.
+/// The system refuses the thread.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -41,11 +41,11 @@ pub fn spawn<T: Send + 'static>(
     thread.map_err(|error| refused(name, &error))
 }
 
-/// Starts a thread that may borrow from around `scope`. If it fails, the threads that were started
-/// before keep running: their scope waits for them, so the caller must stop them.
+/// Starts a thread that may borrow from around `scope`. If the start fails, the threads that were
+/// started before keep running. Their scope waits for them, so the caller must stop them.
 ///
 /// # Errors
-/// The system refuses it.
+/// The system refuses the thread.
 pub fn spawn_scoped<'scope, 'env, T: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     name: &str,
@@ -75,7 +75,7 @@ pub fn together<T: Send>(
             let (start, started) = channel::<()>();
             let run = move || match started.recv() {
                 Ok(()) => work(number),
-                // A later thread was refused.
+                // The system refused a later thread.
                 Err(_) => Err(Error::interrupted()),
             };
             let name = format!("{name} {} of {count}", number + 1);

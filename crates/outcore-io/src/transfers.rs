@@ -8,7 +8,7 @@
 //! as many reads in flight as the pool has buffers.
 //!
 //! A write can go *behind* if its caller only needs the buffer back ([`Transfers::write_behind`],
-//! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as it is on the drive, and
+//! [`WRITE_BEHIND`]). Its buffer returns to the pool as soon as the data are on the drive, and
 //! [`Transfers::buffer`] waits for the next free one. A short read is not an error here. The caller
 //! compares [`Arrival::len_bytes`] with the length that it wants, because only the caller can say
 //! which input became shorter.
@@ -128,7 +128,7 @@ impl Queues for Port {
 /// A transfer that has ended without an error.
 #[derive(Debug)]
 pub struct Arrival<T> {
-    /// Its purpose.
+    /// The purpose of the transfer.
     pub what: T,
     /// The memory.
     pub buf: Buf,
@@ -141,11 +141,11 @@ pub struct Arrival<T> {
 pub struct ReadRange<'f, T, F = VolumeFile> {
     /// The file.
     pub file: &'f F,
-    /// Its offset in the file; a multiple of 4 KiB.
+    /// The offset of the range in the file; a multiple of 4 KiB.
     pub at_bytes: u64,
-    /// Its length in bytes, in whole 4 KiB blocks, at most that of a buffer.
+    /// The length of the range in bytes, in whole 4 KiB blocks, at most that of a buffer.
     pub len_bytes: usize,
-    /// Its purpose.
+    /// The purpose of the read.
     pub what: T,
 }
 
@@ -234,7 +234,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
         self.turn(false)
     }
 
-    /// Like [`Transfers::start`], but waits for a moment unless an arrival is ready to be taken.
+    /// Like [`Transfers::start`], but first waits a short time for an arrival, unless one is ready.
     ///
     /// # Errors
     /// The errors of [`Transfers::start`].
@@ -472,7 +472,7 @@ impl<T, Q: Queues> Transfers<T, Q> {
     }
 }
 
-/// Waits for a moment for write-behinds through `port`, if nothing else is in flight.
+/// Waits a short time for write-behinds through `port`, if nothing else is in flight.
 ///
 /// # Errors
 /// A write that failed; the queue itself failed.
@@ -501,7 +501,7 @@ pub struct ReadAhead<T> {
 }
 
 impl<T> ReadAhead<T> {
-    /// An empty one, for at most `window` reads at once.
+    /// Bookkeeping for at most `window` reads at once, with no read yet.
     pub fn new(window: usize) -> Self {
         ReadAhead {
             window,
@@ -680,7 +680,7 @@ mod tests {
         let file = volume.open("/d1/in".as_ref(), Access::Read).unwrap();
         assert_eq!(file.drive_index, 1);
         let pool = Pool::new(&Budget::new(1 << 20), "test", BLOCK_BYTES, 2 * LANE_DEPTH).unwrap();
-        // More than the port has slots.
+        // More reads than the port has slots.
         for number in 0..2 * LANE_DEPTH {
             reads.read(&file, 0, pool.take().unwrap(), number);
         }

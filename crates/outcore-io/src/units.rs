@@ -18,9 +18,9 @@ pub use show::Unit;
 /// A unit of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedUnit {
-    /// Its name, as written after a number.
+    /// The name of the unit, as written after a number.
     pub name: &'static str,
-    /// The number of smallest units that it equals.
+    /// How many of the smallest units this unit equals.
     pub factor: u64,
 }
 

@@ -7,16 +7,16 @@
 //! is positioned at it.
 //!
 //! Blocks are merged ahead in *lanes* of adjacent blocks. One thread merges all blocks of a lane,
-//! with one seek, and the next lane goes to another thread. A whole stream stays with its thread in
-//! two cases: records are so long that copying them costs more than merging, or memory is too small
-//! for lanes so long that seeks cost little.
+//! with one seek, and the next lane goes to another thread. In two cases, one thread merges a whole
+//! stream: if copying long records costs more than merging them, or if memory is too small for
+//! lanes that are long compared with a seek.
 //!
 //! The oldest blocks are evicted when there is no more room. Room grows up to the memory limit when
 //! evicted blocks are requested again, so a single read from front to end uses few pages.
 //!
 //! Memory: half of the job's remaining memory for the readers, three eighths for blocks, in huge
-//! pages. Blocks that are being merged, or copied to a reader, are included: one slot per thread of
-//! either kind.
+//! pages. The blocks include those that are being merged or copied to a reader: one per thread that
+//! does so.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Sender, channel};
@@ -111,7 +111,7 @@ struct State {
 }
 
 impl State {
-    /// Records that a block has been merged.
+    /// Notes that a block has been merged.
     fn note_merged(&mut self, number: u64) {
         let (word, bit) = ((number / 64) as usize, number % 64);
         if self.merged_once.len() <= word {
@@ -304,7 +304,7 @@ impl Shared {
         state.blocks.insert(number, block);
     }
 
-    /// Adds the blocks after one to the queue if the stream is being read sequentially.
+    /// Adds the blocks after `number` to the queue if the stream is being read sequentially.
     fn read_ahead(&self, state: &mut State, number: u64) {
         let is_here = |number: u64| {
             let block = state.blocks.get(&number);
@@ -415,7 +415,7 @@ fn merge_blocks(
     let mut reader = match view.reader(reader_bytes) {
         Ok(reader) => reader,
         Err(error) => {
-            // The thread that waits for the start reports it.
+            // The thread that waits for the start reports the error.
             let _ = started.send(Err(error));
             return;
         }

@@ -3,12 +3,13 @@
 //! Contract: [`serve`] mounts the view and answers until it is asked to stop or the user unmounts.
 //! The file has the size and the bytes of the sorted data, merged on demand. Merged blocks are
 //! cached within the job's memory, so small reads and backward seeks do not merge again. The page
-//! cache holds the bytes read, so that `mmap` works, unless [`ServeOptions::is_direct`] is set. A
-//! fault in the view is `EIO` for the reading program; the caller learns its run, drive and offset.
+//! cache holds the bytes read, so that `mmap` works, unless [`ServeOptions::is_direct`] is set. The
+//! program that reads a damaged part of the view gets `EIO`; the caller gets run, drive and offset
+//! of the fault.
 //!
 //! No mount is left behind: [`serve`] unmounts when it ends, lazily if files are open. A guardian
-//! process ([`guard`]) unmounts if the server is killed. The next [`serve`] at the same place
-//! removes a mount that both could not.
+//! process ([`guard`]) unmounts if the server is killed. If both fail, the next [`serve`] at the
+//! same place removes the mount.
 //!
 //! Memory: half of the job's remaining memory for readers, the rest for merged blocks.
 
@@ -35,7 +36,7 @@ const MOUNT: &str = "mount view";
 const THREADS_MAX: usize = 8;
 /// How often the server checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How long it waits for the kernel to release a mount.
+/// How long the server waits for the kernel to release a mount.
 const LET_GO: Duration = Duration::from_millis(500);
 
 /// How a view is served.
@@ -128,7 +129,7 @@ pub fn serve(
     done
 }
 
-/// A guardian process. It ends when this is dropped, after it has checked the mount.
+/// A guardian process. When this value is dropped, the process checks the mount and ends.
 struct Guardian(Child);
 
 impl Drop for Guardian {

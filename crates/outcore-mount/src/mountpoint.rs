@@ -1,8 +1,8 @@
 //! Mountpoints: removing the mount of a killed server, unmounting, guarding.
 //!
-//! Contract: touches only mounts of outcore. [`unmount`] and [`guard`] look for the source name in
-//! `/proc/self/mounts`, which contains process and view. [`prepare`] removes a mount only if its
-//! server is gone (`ENOTCONN`). Without the right to unmount, `fusermount3` does it.
+//! Contract: touches only mounts of outcore. [`unmount`] and [`guard`] look in `/proc/self/mounts`
+//! for the source name, which contains process and view. [`prepare`] removes a mount only if its
+//! server is gone (`ENOTCONN`). A process without the right to unmount leaves it to `fusermount3`.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

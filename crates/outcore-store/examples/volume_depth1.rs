@@ -1,8 +1,8 @@
 //! Latency of one request at a time: `volume_depth1 SECONDS STRIPE PATH...` reads random blocks of
 //! 4 KiB of the files. It alternates between a striped volume and a plain ring that knows nothing
 //! of volumes, in groups of 64 reads in one process, so that both see the same machine. Prints a
-//! line of JSON: for each, the median over all groups of the mean latency, and the median ratio of
-//! adjacent groups. `make bench-volume` runs it.
+//! line of JSON: the median over all groups of the mean latency, for the volume and for the plain
+//! ring, and the median ratio of adjacent groups. `make bench-volume` runs it.
 
 #![allow(unsafe_code)]
 

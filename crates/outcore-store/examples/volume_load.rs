@@ -7,10 +7,10 @@
 //! - MERGE=0: no merging
 //! - MERGE_BYTES: the longest merged transfer
 //! - REQUESTS: the maximum number of requests
-//! - ONLY: only the workloads whose names contain it
-//! - FILL=0: the files are full already
-//! - SERVERS: how many threads of the volume serve above 16 requests per drive (0 for none); by
-//!   default the volume decides
+//! - ONLY: a text; only workloads whose names contain it run
+//! - FILL=0: skip the first write of all blocks, because the files are already full
+//! - SERVERS: the number of threads of the volume that serve while there are more than 16 requests
+//!   per drive (0 for none); by default the volume decides
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn setting(name: &str, default: &str) -> Result<u64> {
     units::parse_bytes(&std::env::var(name).unwrap_or_else(|_| default.to_string()))
 }
 
-/// Threads that this process has: those that could be woken.
+/// Number of threads of this process. Each of them could have been woken.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }

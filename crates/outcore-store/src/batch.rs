@@ -5,24 +5,24 @@
 //! them at stripe boundaries into one list per drive, and submits each list once.
 //! [`Submitter::poll`] returns completions. A submitter belongs to one thread, which also serves
 //! the drives through its own ring: at depth 1 a request costs one system call and wakes no thread.
-//! Above the volume's low mark, threads of the volume may serve the requests instead; `serving`
-//! describes when, and its guarantees.
+//! Above the volume's low mark, threads of the volume may serve the requests instead. `serving`
+//! describes when they do, and which guarantees hold.
 //!
 //! Model: Falcon (Kumar and Huang, ATC 2017): batch per volume, serve per drive. Merging, order and
 //! slots are those of [`DriveQueue`](outcore_io::drive::queue::DriveQueue).
 //!
 //! Back-pressure counts requests per drive. At
 //! [`BackPressure::high`](crate::striped::BackPressure), requests that touch the drive stay in the
-//! batch until the count is down to `low`; the others go on. A request that directly follows the
-//! previous one and fits in one transfer with it is not counted again. Otherwise, with small
-//! stripes, the pieces of a single transfer would reach a drive's mark and leave its slots empty.
-//! The whole volume also has a pair of marks. An error belongs to the request that it hit: a merged
-//! transfer that fails is repeated piece by piece.
+//! batch until the count is down to `low`; requests for other drives continue. A request that
+//! directly follows the previous one and fits in one transfer with it is not counted again.
+//! Otherwise, with small stripes, the pieces of a single transfer would reach a drive's mark and
+//! leave its slots empty. The whole volume also has a pair of marks. A merged transfer that fails
+//! is repeated piece by piece, so only the requests that cause an error fail.
 //!
 //! Bounds: the volume's mark bounds the requests in flight, and their lengths bound the pieces.
 //! Buffers belong to the caller and return with the completion. A submitter that is dropped waits
-//! for the transfers that have started and does not start the others. In the steady state nothing
-//! is allocated.
+//! for the transfers that have started. Transfers that wait for a slot never start. In the steady
+//! state nothing is allocated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,9 +89,9 @@ pub struct Accepted {
 /// A submitter's measurements of one drive, over finished transfers.
 #[derive(Debug, Clone, Default)]
 pub struct DriveMeter {
-    /// From submission of a request to the start of the transfer of each of its pieces.
+    /// Times from the submission of a request to the start of each transfer of its pieces.
     pub stack: Latencies,
-    /// From the start of a transfer to its end.
+    /// Times from the start of a transfer to its end.
     pub device: Latencies,
     /// Pieces of requests, before merging.
     pub pieces: u64,
@@ -141,7 +141,7 @@ struct DriveState {
     /// Requests that touch the drive.
     pending: usize,
     is_full: bool,
-    /// The last request that touched it.
+    /// The last request that touched the drive.
     last_parent: u64,
     /// The latest transfer that further requests may extend.
     run: Span,
@@ -323,7 +323,7 @@ impl Submitter {
         self.is_full || self.lanes.get(drive_index).is_some_and(|lane| lane.is_full)
     }
 
-    /// Its measurements of each drive.
+    /// This submitter's measurements of each drive.
     pub fn meters(&self) -> impl ExactSizeIterator<Item = &DriveMeter> {
         self.lanes.iter().map(|lane| &lane.meter)
     }
@@ -478,7 +478,7 @@ impl Submitter {
 
 impl Drop for Submitter {
     fn drop(&mut self) {
-        // If this fails, a loan keeps the memory that is still out.
+        // If this fails, the memory of transfers in flight stays on loan and is not freed.
         let held = self.route.withdraw(&mut self.returned).unwrap_or_default();
         self.take_back();
         for piece in held {
@@ -487,8 +487,8 @@ impl Drop for Submitter {
     }
 }
 
-/// A submitter as queues for [`outcore_io::transfers`]: requests go in the foreground, and those
-/// for which its drives would block wait here.
+/// Makes a submitter usable by [`outcore_io::transfers`]. All requests have foreground priority.
+/// Requests whose drives would block wait here.
 pub struct Batches {
     submitter: Submitter,
     batch: Vec<VolumeRequest>,

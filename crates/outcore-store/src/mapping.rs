@@ -4,18 +4,18 @@
 //! `(drive, offset)` that it uses. It is computed and never stored. Stripes are powers of two from
 //! 4 KiB to 4 MiB; 1 to 64 drives; the caller chooses the drive of the first stripe.
 //!
-//! A member without any room has no part in the layout: the others have the places that they would
-//! have without it. So drives can join and leave, and older layouts stay as they are.
+//! A member without room takes no part in the layout: the stripes of the other members are where
+//! they would be without it. So drives can join and leave, and older layouts stay as they are.
 //!
 //! With redundancy, stripes form [groups](StripeGroup) with a parity stripe each. Parity stripes
 //! have addresses behind all data, so data are addressed as without redundancy. On a drive, parity
 //! is stored between runs of data, which are long enough for long reads ([`zones`]).
 //!
 //! Model: Falcon (ATC 2017, section 3.1) maps a request to O(D) extents; with equal drives this is
-//! its round robin. Unequal weights (speeds) become a *round* of turns in which each drive has
-//! turns in proportion to its share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly. Unequal sizes
-//! become *zones* as in Linux's md raid0: where the smallest drive is full, a new zone begins over
-//! the others.
+//! its round robin. Unequal weights (speeds) become a *round* of turns. Each drive has turns in
+//! proportion to its share, at most [`TURNS_PER_DRIVE_MAX`], spread evenly over the round. Unequal
+//! sizes become *zones* as in Linux's md raid0: where the smallest drive is full, a new zone begins
+//! over the others.
 //!
 //! Bounds: at most `2 D` zones of `16 D` turns; mapping a piece takes a few divisions and a table
 //! look-up.
@@ -180,7 +180,8 @@ impl StripeMap {
                 .min()
                 .unwrap_or(0);
             if rounds == 0 {
-                // A drive has less than a round left: one round with the remaining stripes.
+                // If a drive has less than a round left, the zone is one round with the remaining
+                // stripes.
                 for (count, left) in counts.iter_mut().zip(&left) {
                     *count = u64::from(*count).min(*left) as u32;
                 }
@@ -596,8 +597,8 @@ mod tests {
             }
         }
 
-        /// The same with parity, and each group survives the loss of any drive. The length on each
-        /// drive is what its stripes need.
+        /// With parity, every stripe also has a place of its own, and each group survives the loss
+        /// of any drive. The length on each drive is what its stripes need.
         #[test]
         fn no_drive_has_two_stripes_of_a_group(
             members in any_members(), shift in 12u32..=14, start: usize, is_mirror: bool,

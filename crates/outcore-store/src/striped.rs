@@ -41,8 +41,8 @@ pub struct Member {
     pub weight: f64,
     /// Bytes of the file or device to use; all by default.
     pub capacity_bytes: Option<u64>,
-    /// Length of its file, now or in future, if that is less: a sealed dataset fills only the front
-    /// of the room in its layout.
+    /// Present or future length of the file, if that is less than the capacity: a sealed dataset
+    /// fills only the front of the room in its layout.
     pub file_bytes: Option<u64>,
     /// Its slots; [`TAGS_DEFAULT`] by default.
     pub tags: Option<usize>,
@@ -215,8 +215,8 @@ impl StripedVolume {
         Submitter::new(Arc::clone(&self.0))
     }
 
-    /// Access with slots of its own, in the same number, for a thread that waits for it while
-    /// another of its submitters holds slots.
+    /// Access with slots of its own, as many as usual. For a thread that waits for this submitter
+    /// while another submitter of the thread holds slots.
     ///
     /// # Errors
     /// The queue cannot be made.

@@ -3,28 +3,70 @@
 //! Contract: dictionaries are compared by their values, not by their keys; 0.0 equals -0.0, and all
 //! NaNs are equal. Pure.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{ArrayRef, cast::AsArray};
 use arrow_schema::{DataType, Field, FieldRef};
 
+use crate::notation::notation;
+
+/// The digits that a decimal of 16 bytes holds.
+const DIGITS_MAX: u8 = 38;
+
 /// Replaces dictionary types with the type of their values, also inside nested types.
 pub(crate) fn plain_type(data_type: &DataType) -> DataType {
-    let inner = |field: &FieldRef| Arc::new(plain_field(field));
-    match data_type {
-        DataType::Dictionary(_, values) => plain_type(values),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::List(field) => DataType::List(inner(field)),
-        DataType::LargeList(field) => DataType::LargeList(inner(field)),
-        DataType::FixedSizeList(field, count) => DataType::FixedSizeList(inner(field), *count),
-        DataType::Map(field, is_sorted) => DataType::Map(inner(field), *is_sorted),
-        other => other.clone(),
+    with_parts(data_type, &|part| match part {
+        DataType::Dictionary(_, values) => Some((**values).clone()),
+        _ => None,
+    })
+}
+
+/// The type in which values are compared whatever their layout: as [`plain_type`], and also without
+/// run-end encoding, and with at least 16 bytes for decimals. Wider decimals stay, since a value
+/// may exceed its type.
+pub(crate) fn value_type(data_type: &DataType) -> DataType {
+    with_parts(data_type, &|part| match part {
+        DataType::Dictionary(_, values) => Some((**values).clone()),
+        DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
+        DataType::Decimal32(digits, scale) | DataType::Decimal64(digits, scale) => {
+            Some(DataType::Decimal128(*digits, *scale))
+        }
+        _ => None,
+    })
+}
+
+/// The notation of a type of [`value_type`]. Types with one text have equal bytes for equal values.
+pub(crate) fn value_notation(data_type: &DataType) -> String {
+    let is_wide = Cell::new(false);
+    with_parts(data_type, &|part| {
+        let is_here = matches!(part, DataType::Decimal256(digits, _) if *digits <= DIGITS_MAX);
+        is_wide.set(is_wide.get() || is_here);
+        None
+    });
+    let text = notation(data_type);
+    match is_wide.get() {
+        true => format!("{text} of 32 bytes"),
+        false => text,
     }
 }
 
-fn plain_field(field: &Field) -> Field {
-    field.clone().with_data_type(plain_type(field.data_type()))
+/// The type with others in place of its parts, wherever `other` has one.
+fn with_parts(data_type: &DataType, other: &dyn Fn(&DataType) -> Option<DataType>) -> DataType {
+    let inner = |field: &FieldRef| -> FieldRef {
+        let data_type = with_parts(field.data_type(), other);
+        Arc::new(Field::clone(field).with_data_type(data_type))
+    };
+    match (other(data_type), data_type) {
+        (Some(found), _) => with_parts(&found, other),
+        (_, DataType::Struct(fields)) => DataType::Struct(fields.iter().map(inner).collect()),
+        (_, DataType::List(field)) => DataType::List(inner(field)),
+        (_, DataType::LargeList(field)) => DataType::LargeList(inner(field)),
+        (_, DataType::FixedSizeList(field, count)) => DataType::FixedSizeList(inner(field), *count),
+        (_, DataType::Map(field, is_sorted)) => DataType::Map(inner(field), *is_sorted),
+        (_, own) => own.clone(),
+    }
 }
 
 /// In floats, replaces -0.0 with 0.0 and every NaN with the same NaN.

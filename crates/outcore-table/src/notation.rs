@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use outcore::key::column::quoted;
 use outcore_io::{Error, Result};
 
@@ -222,7 +222,9 @@ pub fn notation(data_type: &DataType) -> String {
         DataType::Date64 => "date[ms]".to_owned(),
         DataType::Time32(unit) | DataType::Time64(unit) => format!("time[{}]", unit_name(*unit)),
         DataType::Duration(unit) => format!("duration[{}]", unit_name(*unit)),
-        DataType::Interval(_) => "interval".to_owned(),
+        DataType::Interval(IntervalUnit::YearMonth) => "interval[month]".to_owned(),
+        DataType::Interval(IntervalUnit::DayTime) => "interval[day]".to_owned(),
+        DataType::Interval(IntervalUnit::MonthDayNano) => "interval".to_owned(),
         DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp".to_owned(),
         DataType::Timestamp(unit, None) => format!("timestamp[{}]", unit_name(*unit)),
         DataType::Timestamp(unit, Some(zone)) => format!("timestamp[{},{zone}]", unit_name(*unit)),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::NullBuffer;
+use arrow_cast::cast;
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use arrow_select::take::take;
 use outcore::key::column::key_hint;
@@ -255,8 +256,8 @@ fn children_of(data_type: &DataType) -> Vec<FieldRef> {
     }
 }
 
-/// Converts the values to a type that [`is_same_type`] accepts. Dictionaries are decoded where
-/// `data_type` has plain values.
+/// Converts the values to a type that [`is_same_type`] accepts. Dictionaries and runs are decoded
+/// where `data_type` has plain values. Decimals get the width of `data_type`.
 pub(crate) fn retyped(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     const SHAPE: &str = "read tables";
     if array.data_type() == data_type {
@@ -267,6 +268,18 @@ pub(crate) fn retyped(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef
         let values = take(dictionary.values().as_ref(), dictionary.keys(), None)
             .map_err(|error| fault::arrow(SHAPE, &error))?;
         return retyped(&values, data_type);
+    }
+    if let (DataType::RunEndEncoded(_, values), false) =
+        (array.data_type(), data_type.is_run_ends_type())
+    {
+        let values = cast(array, values.data_type());
+        return retyped(
+            &values.map_err(|error| fault::arrow(SHAPE, &error))?,
+            data_type,
+        );
+    }
+    if array.data_type().is_decimal() && data_type.is_decimal() {
+        return cast(array, data_type).map_err(|error| fault::arrow(SHAPE, &error));
     }
     let data = array.to_data();
     let kinds: Vec<DataType> = match data_type {

@@ -160,7 +160,7 @@ fn write_page(command: &Command, closing: Closing, page: &mut Vec<u8>) -> std::i
         roff.control("SH", ["EXAMPLES"]);
     }
     for (number, paragraph) in examples.iter().enumerate() {
-        // The heading of the section already says what the first heading says.
+        // The heading of the section has the same text as the first heading.
         let lines = paragraph.lines().skip(usize::from(number == 0));
         roff.control("PP", []).control("nf", []);
         for line in lines {

@@ -10,6 +10,7 @@ use outcore::job::Control;
 use outcore_front::resources::Resources;
 use outcore_front::staging::Work;
 use outcore_store::dataset::Watch;
+pub use outcore_verbs::datasets::FileNames;
 use outcore_verbs::datasets::{self, DatasetHost};
 
 use crate::report::Reporter;

@@ -5,8 +5,8 @@
 //! The page of a command has, in this order, one sentence, examples, details, flags in groups, and
 //! the rest of the closing text. Examples are the paragraphs of the closing text that have a
 //! heading followed only by indented lines, or those of [`Contents::examples`]. The page of a
-//! command with subcommands lists these as the first page does, in groups if there are many
-//! ([`Contents::groups_below`]). All functions are pure.
+//! command with subcommands lists the subcommands as the first page lists commands, in groups if
+//! there are many ([`Contents::groups_below`]). All functions are pure.
 
 use clap::Command;
 
@@ -76,7 +76,7 @@ fn arrange(command: Command, path: &str, contents: Contents) -> Command {
     page.extend(examples.iter().map(String::as_str));
     page.extend((!details.is_empty()).then_some(details));
     let page = page.join("\n\n");
-    // Only the long page has the flags of all jobs.
+    // Only the long page shows the flags that most commands share.
     let command = command.mut_args(|arg| {
         let heading = arg.get_help_heading();
         let is_shared = heading.is_some_and(|heading| SHARED.contains(&heading));

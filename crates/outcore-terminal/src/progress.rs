@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use outcore::job::{Control, Progress};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_io::threads::spawn_scoped;
 use outcore_io::units;
 use serde_json::json;
@@ -54,7 +54,9 @@ pub fn watch<T>(
     show_notes(reporter, control);
     // A write that was abandoned because of the signal has an error of its own.
     match result {
-        Err(_) if control.is_cancelled() => Err(Error::interrupted()),
+        Err(error) if control.is_cancelled() && error.kind() != Kind::Interrupted => {
+            Err(Error::interrupted())
+        }
         other => other,
     }
 }

@@ -280,8 +280,8 @@ impl Reporter {
                 "hint": error.next_step(),
             }),
         );
-        // Also with --json: a person at the terminal should not have to read JSON. But not among
-        // the events, where each line must parse.
+        // With --json, the error is printed for people as well: a person at the terminal should not
+        // have to read JSON. It is not printed among the events, where each line must parse.
         if self.is_json && self.is_stdout_taken {
             return;
         }

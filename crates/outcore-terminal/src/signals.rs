@@ -3,10 +3,10 @@
 //!
 //! Contract: a handler only sets a flag. Jobs check it as often as they check whether they are
 //! cancelled (see [`crate::progress`]). If the flag is set already, the handler ends the process at
-//! once with 130; the next run removes what it leaves behind. Where no handler can be installed,
-//! the signals keep their usual effect. Signals that were ignored when the process started
-//! (`nohup`, a shell's background jobs) stay ignored. SIGXFSZ does not end the process: the write
-//! that caused it fails.
+//! once with 130; the next run then removes the leftovers. Where no handler can be installed, the
+//! signals keep their usual effect. Signals that were ignored when the process started (`nohup`, a
+//! shell's background jobs) stay ignored. SIGXFSZ does not end the process: the write that caused
+//! it fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,8 @@
 //! Counts as bars, for a terminal.
 //!
-//! Contract: [`chart`] gives a line per count: the label, the count, and a bar in eighths of a
-//! column whose length is the count's share of the largest. No line is wider than the terminal,
-//! except where the labels alone are. Pure.
+//! Contract: [`chart`] gives a line per count: the label, the count, and a bar whose length is
+//! proportional to the count, in eighths of a column. No line is wider than the terminal, unless
+//! the labels alone are wider. Pure.
 
 /// A shorter bar would be meaningless.
 const BAR_COLUMNS_MIN: usize = 8;
@@ -21,7 +21,7 @@ pub(crate) fn chart(bars: &[Bar], terminal_columns: usize) -> String {
     let labels = bars.iter().map(|bar| width(&bar.label)).max().unwrap_or(0);
     let most = bars.iter().map(|bar| bar.count).max().unwrap_or(0);
     let counts = most.to_string().len();
-    // Two spaces on either side of the count, and the last column stays free.
+    // Two spaces on either side of the count and one free column at the end make five.
     let left = terminal_columns.saturating_sub(labels + counts + 5);
     let bar_columns = match left {
         ..BAR_COLUMNS_MIN => 0,
@@ -38,7 +38,7 @@ pub(crate) fn chart(bars: &[Bar], terminal_columns: usize) -> String {
     text
 }
 
-/// A bar as long as the count's share of the largest; a count above 0 is visible.
+/// A bar whose length is proportional to the count; a count above 0 is visible.
 fn drawn(count: u64, most: u64, columns: usize) -> String {
     if most == 0 || columns == 0 {
         return String::new();

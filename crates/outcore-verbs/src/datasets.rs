@@ -2,15 +2,16 @@
 //!
 //! Contract: if a volume is given (`--volume`, `OUTCORE_VOLUME`), `@name` (or `@name/inside`) is a
 //! dataset wherever a command takes the name of a data file. Each command asks [`Files`] once for
-//! the meaning of its names. [`Files::output`] is for outputs: a dataset is sealed when the command
-//! has succeeded, and absent otherwise. [`Files::copied`] is for inputs that the command reads
-//! without the engine. All other inputs are read in place; [`find`] finds them through [`Names`]. A
-//! dataset is never changed in place. Without a volume a dataset is an error, unless there is a
-//! file of that name. The first use of a dataset opens the volume. A signal stops a copy as it
-//! stops a command.
+//! the meaning of its names. [`FileNames::output`] is for outputs: a dataset is sealed when the
+//! command has succeeded, and absent otherwise. [`FileNames::copied`] is for inputs that the
+//! command reads without the engine. All other inputs are read in place; [`find`] finds them
+//! through [`Names`]. A dataset is never changed in place. Without a volume a dataset is an error,
+//! unless there is a file of that name. The first use of a dataset opens the volume. A signal stops
+//! a copy as it stops a command.
 //!
 //! Objects are also read in place. A result for an object is a file until the command has
-//! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]).
+//! succeeded; [`Files::finish`] then uploads it ([`outcore_front::object_outputs`]). A command
+//! loads its settings ([`Files::set`]) before it names its outputs.
 //!
 //! [`find`]: outcore_front::inputs::find
 
@@ -46,7 +47,7 @@ pub trait DatasetHost {
     /// Copies `bytes` with `work`, shows the progress, and stops at the user's request.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// The errors of `work`.
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()>;
 }
 
@@ -61,7 +62,50 @@ pub(crate) fn refuse_object(name: &Path) -> Result<()> {
     }
 }
 
-/// The meaning of the names of files for one command.
+/// The meaning of the names of inputs and outputs.
+pub trait FileNames: Names {
+    /// The drives file of the volume, if there is one.
+    fn volume(&self) -> Option<&Path>;
+
+    /// The path at which the command writes `name`; `replace` allows it to exist already.
+    ///
+    /// # Errors
+    /// A dataset that cannot be written, or that exists.
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
+    /// The directory in which the command writes the files of `name`; `replace` allows it to exist
+    /// already.
+    ///
+    /// # Errors
+    /// As [`FileNames::output`].
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
+
+    /// The directory that is packed in `name`, if that is a dataset; its files are read in place.
+    ///
+    /// # Errors
+    /// There is no such dataset, or it is one file; damage.
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>>;
+
+    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
+    ///
+    /// # Errors
+    /// There is no such dataset; damage; no room for a copy.
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
+
+    /// Fails if `name`, which the command would change in place, is a dataset.
+    ///
+    /// # Errors
+    /// Usage.
+    fn refuse_change(&self, name: &Path) -> Result<()>;
+
+    /// These resources, with the named datasets among their files.
+    ///
+    /// # Errors
+    /// The volume cannot be opened.
+    fn add_to(&self, resources: Resources) -> Result<Resources>;
+}
+
+/// The names of files for one command.
 #[derive(Clone)]
 pub struct Files<H> {
     drives_file: Option<PathBuf>,
@@ -72,6 +116,8 @@ pub struct Files<H> {
     staging: Arc<Mutex<Option<Staging>>>,
     /// Nothing before the first result for an object.
     objects: Arc<Mutex<Option<ObjectStaging>>>,
+    /// The settings of the command, once they are known.
+    settings: Arc<Mutex<Option<Resources>>>,
     /// The device of the host, once it is needed.
     device: Arc<OnceLock<Arc<dyn Device>>>,
 }
@@ -85,13 +131,9 @@ impl<H: DatasetHost> Files<H> {
             host,
             staging: Arc::default(),
             objects: Arc::default(),
+            settings: Arc::default(),
             device: Arc::default(),
         }
-    }
-
-    /// The drives file of the volume, if there is one.
-    pub fn volume(&self) -> Option<&Path> {
-        self.drives_file.as_deref()
     }
 
     fn staging(&self) -> MutexGuard<'_, Option<Staging>> {
@@ -100,6 +142,17 @@ impl<H: DatasetHost> Files<H> {
 
     fn objects(&self) -> MutexGuard<'_, Option<ObjectStaging>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on, results for objects are staged with these settings of the command.
+    pub fn set(&self, resources: &Resources) {
+        *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = Some(resources.clone());
+    }
+
+    /// The settings of the command, or those without its options.
+    fn settings(&self) -> Result<Resources> {
+        let known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clone().map_or_else(|| self.host.resources(), Ok)
     }
 
     /// One device for all names, so that connections to stores are made once.
@@ -119,7 +172,7 @@ impl<H: DatasetHost> Files<H> {
         let mut objects = self.objects();
         let begun = match objects.take() {
             Some(begun) => begun,
-            None => ObjectStaging::begin(&self.host.resources()?)?,
+            None => ObjectStaging::begin(&self.settings()?)?,
         };
         let file = objects.insert(begun).output(name, replace)?;
         self.host.call(&file, name);
@@ -155,71 +208,6 @@ impl<H: DatasetHost> Files<H> {
         Ok(Some(given))
     }
 
-    /// The path at which the command writes `name`; `replace` allows it to exist already.
-    ///
-    /// # Errors
-    /// A dataset that cannot be written, or that exists.
-    pub fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        if let Some(file) = self.object_output(name, replace)? {
-            return Ok(Cow::Owned(file));
-        }
-        let made = self.ask(name, |staging| staging.output(name, replace))?;
-        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
-    }
-
-    /// The directory in which the command writes the files of `name`; `replace` allows it to exist
-    /// already.
-    ///
-    /// # Errors
-    /// As [`Files::output`].
-    pub fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
-        refuse_object(name)?;
-        let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
-        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
-    }
-
-    /// The directory that is packed in `name`, if that is a dataset; its files are read in place.
-    ///
-    /// # Errors
-    /// There is no such dataset, or it is one file; damage.
-    pub fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
-        self.ask(name, |staging| staging.packed(name))
-    }
-
-    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
-    ///
-    /// # Errors
-    /// There is no such dataset; damage; no room for a copy.
-    pub fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
-        let made = self.ask(name, |staging| staging.copied(name, &self.copying()))?;
-        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
-    }
-
-    /// Fails if `name`, which the command would change in place, is a dataset.
-    ///
-    /// # Errors
-    /// Usage.
-    pub fn refuse_change(&self, name: &Path) -> Result<()> {
-        if is_object(name) {
-            return Err(sealed_error(name));
-        }
-        match self.ask(name, |_| Ok(()))? {
-            Some(()) => Err(sealed_error(name)),
-            None => Ok(()),
-        }
-    }
-
-    /// The same resources, whose files include the datasets that have been named.
-    ///
-    /// # Errors
-    /// The volume cannot be opened.
-    pub fn add_to(&self, resources: Resources) -> Result<Resources> {
-        match &*self.staging() {
-            Some(staging) => staging.files(self.lends_drives).add_to(resources),
-            None => Ok(resources),
-        }
-    }
-
     /// Stores the files that the command has made as datasets and objects.
     ///
     /// # Errors
@@ -233,6 +221,52 @@ impl<H: DatasetHost> Files<H> {
 
     fn copying(&self) -> impl Fn(u64, &Work<'_>) -> Result<()> {
         |bytes, work| self.host.copy(bytes, work)
+    }
+}
+
+impl<H: DatasetHost> FileNames for Files<H> {
+    fn volume(&self) -> Option<&Path> {
+        self.drives_file.as_deref()
+    }
+
+    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        if let Some(file) = self.object_output(name, replace)? {
+            return Ok(Cow::Owned(file));
+        }
+        let made = self.ask(name, |staging| staging.output(name, replace))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>> {
+        refuse_object(name)?;
+        let made = self.ask(name, |staging| staging.output_dir(name, replace))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>> {
+        self.ask(name, |staging| staging.packed(name))
+    }
+
+    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>> {
+        let made = self.ask(name, |staging| staging.copied(name, &self.copying()))?;
+        Ok(made.map_or(Cow::Borrowed(name), Cow::Owned))
+    }
+
+    fn refuse_change(&self, name: &Path) -> Result<()> {
+        if is_object(name) {
+            return Err(sealed_error(name));
+        }
+        match self.ask(name, |_| Ok(()))? {
+            Some(()) => Err(sealed_error(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn add_to(&self, resources: Resources) -> Result<Resources> {
+        match &*self.staging() {
+            Some(staging) => staging.files(self.lends_drives).add_to(resources),
+            None => Ok(resources),
+        }
     }
 }
 

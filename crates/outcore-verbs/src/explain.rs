@@ -2,7 +2,7 @@
 //! engine.
 //!
 //! Contract: before anything is read, [`FilePass::plan`] computes how many bytes will be read and
-//! written, and how long the drives take for them at their rates. `--explain` shows the plan
+//! written, and how long the drives take for these transfers. `--explain` shows the plan
 //! ([`FilePass::show`]), and [`FilePass::end`] returns the finished phase with its plan. The size
 //! of streams and of decompressed files is not known in advance, and the plan says so.
 

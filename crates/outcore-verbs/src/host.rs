@@ -4,7 +4,6 @@
 //! whether there are streams. A verb first makes all checks that need no work, then calls
 //! [`Host::start`], works inside [`watch`], and ends with [`Host::end_trace`].
 
-use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +11,13 @@ use std::sync::Arc;
 use outcore::job::{Control, Job, OutputPlaces};
 use outcore::runs::SortedView;
 use outcore::{Error, Result};
-use outcore_front::inputs::{self, Names, Source, Streams, is_stdout};
+use outcore_front::inputs::{self, Source, Streams, is_stdout};
 use outcore_front::output::{Sink, Target, file_or_pipe};
 use outcore_front::resources::{Resources, ResourcesRequest};
-use outcore_front::staging::PackedDirectory;
 use outcore_front::what::{Asked, What};
 use serde_json::{Value, json};
 
+use crate::datasets::FileNames;
 use crate::kinds::Given;
 use crate::report::IoTrace;
 
@@ -65,11 +64,11 @@ pub trait Arrays {
 /// An array of numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Array {
-    /// Of 32 bits.
+    /// Numbers of 32 bits.
     U32(Vec<u32>),
-    /// Of 64 bits.
+    /// Numbers of 64 bits.
     U64(Vec<u64>),
-    /// Of 64 bits, with a sign.
+    /// Signed numbers of 64 bits.
     I64(Vec<i64>),
     /// Floats of 64 bits.
     F64(Vec<f64>),
@@ -97,7 +96,7 @@ impl Array {
     }
 }
 
-/// Work that names each of its steps before it begins.
+/// Work in steps. Before each step, it passes the name of the step to the given function.
 pub type StepWork<'a> = dyn FnMut(&(dyn Fn(&str) + Sync)) -> Result<()> + 'a;
 
 /// See the module.
@@ -105,38 +104,8 @@ pub trait Host {
     /// The options that were given.
     fn given(&self) -> &Given;
 
-    /// The meaning of the names of inputs.
-    fn names(&self) -> &dyn Names;
-
-    /// The path at which the verb writes `name`; `replace` allows it to exist already.
-    ///
-    /// # Errors
-    /// A dataset that cannot be written, or that exists.
-    fn output<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
-
-    /// The same for a verb that makes a directory of files.
-    ///
-    /// # Errors
-    /// As [`Host::output`].
-    fn output_dir<'a>(&self, name: &'a Path, replace: bool) -> Result<Cow<'a, Path>>;
-
-    /// A path of the file system at which `name` can be read: for a dataset, that of a copy.
-    ///
-    /// # Errors
-    /// There is no such dataset; damage; no room for a copy.
-    fn copied<'a>(&self, name: &'a Path) -> Result<Cow<'a, Path>>;
-
-    /// The directory that is packed in `name`, if that is a dataset.
-    ///
-    /// # Errors
-    /// There is no such dataset, or it is one file; damage.
-    fn packed(&self, name: &Path) -> Result<Option<PackedDirectory>>;
-
-    /// Fails if `name`, which a verb would change in place, is a dataset.
-    ///
-    /// # Errors
-    /// Usage.
-    fn refuse_change(&self, name: &Path) -> Result<()>;
+    /// The meaning of the names of inputs and outputs.
+    fn names(&self) -> &dyn FileNames;
 
     /// Serves a view as a file until it is unmounted or the user stops it.
     ///
@@ -154,9 +123,6 @@ pub trait Host {
 
     /// Whether inputs and outputs may be streams.
     fn streams(&self) -> Streams;
-
-    /// The drives file of the volume, if there is one.
-    fn volume(&self) -> Option<&Path>;
 
     /// The file for a table without an output; nothing if such a table goes to standard output.
     fn kept_table(&self) -> Option<&Path> {
@@ -180,13 +146,7 @@ pub trait Host {
     /// As [`Resources::load`].
     fn load(&self, request: &ResourcesRequest) -> Result<Resources>;
 
-    /// The same, with files that include the datasets that have been named.
-    ///
-    /// # Errors
-    /// The volume cannot be opened.
-    fn with_datasets(&self, resources: Resources) -> Result<Resources>;
-
-    /// The same on a device that records the I/O, if a `trace` is wanted.
+    /// These resources on a device that records the I/O, if the user wants a `trace`.
     ///
     /// # Errors
     /// A trace that must not be written.
@@ -252,7 +212,7 @@ pub trait Host {
     /// Shows a plan.
     fn show_plan(&self, plan: &dyn Display);
 
-    /// Prints a plan that is all the user asked for; `fields` has the plan for programs.
+    /// Prints a plan for a user who asked for nothing else; `fields` has the plan for programs.
     fn print_plan(&self, plan: &dyn Display, fields: Value);
 
     /// Shows each plan of the job of `control` as soon as it is made.
@@ -274,7 +234,7 @@ pub trait Host {
     /// Does `work`, shows its progress, and stops it at the user's request.
     ///
     /// # Errors
-    /// What `work` fails with; [`outcore::Kind::Interrupted`].
+    /// The errors of `work`; [`outcore::Kind::Interrupted`].
     fn do_watched(
         &self,
         control: &Control,
@@ -282,10 +242,10 @@ pub trait Host {
         work: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()>;
 
-    /// Does `work`, which names its steps to the function that it is given, and shows each step.
+    /// Does `work`, and shows the name of each step that `work` reports.
     ///
     /// # Errors
-    /// What `work` fails with.
+    /// The errors of `work`.
     fn do_in_steps(&self, work: &mut StepWork<'_>) -> Result<()> {
         work(&|_| ())
     }
@@ -303,10 +263,10 @@ pub trait Host {
     ) -> Result<Resources> {
         resources.expect(kept.sources);
         let resources = resources.holding_inputs(kept.sources.len())?;
-        let resources = self.with_datasets(resources)?;
+        let resources = self.names().add_to(resources)?;
         let outputs = kept.target.map_or(OutputPlaces::Unknown, Target::places);
         let resources = resources.placed(kept.sources, outputs);
-        let trace = trace.map(|name| self.output(name, kept.force));
+        let trace = trace.map(|name| self.names().output(name, kept.force));
         let trace = trace.transpose()?;
         self.record(resources, trace.as_deref(), kept)
     }
@@ -401,7 +361,7 @@ pub(crate) fn check_output_named(host: &dyn Host) -> Result<()> {
 /// The result of `work`, which `host` watches.
 ///
 /// # Errors
-/// What `work` fails with; [`outcore::Kind::Interrupted`].
+/// The errors of `work`; [`outcore::Kind::Interrupted`].
 pub fn watch<T>(
     host: &dyn Host,
     control: &Control,

@@ -105,7 +105,7 @@ const SAYS_WHAT: [&str; 7] = [
 
 /// The first rule that names a command and an option counts.
 static RULES: [Rule; 60] = [
-    // Options that make records of bytes, and that only records take.
+    // Options that turn bytes into records; they apply only to records.
     rule(&["keys"], RECORDS.and(LINES), "records and lines")
         .of(&["sort", "unique", "view build"])
         .instead(BY),
@@ -134,7 +134,7 @@ static RULES: [Rule; 60] = [
         ROWS.and(RECORDS),
         "lines, CSV, JSON lines and records",
     )
-    .instead("`outcore verify` finds the checksum of a table"),
+    .instead("`outcore verify` finds the checksum of a table; --csv and --jsonl sort rows of text"),
     rule(&["ties", "explain"], RECORDS, "records").of(&["verify"]),
     rule(&["zip"], RECORDS, "records").instead("join tables with `outcore join`"),
     rule(
@@ -375,7 +375,8 @@ impl Given {
         self.applies_to_one_of(&[what])
     }
 
-    /// The same for inputs of several kinds: an option must apply to at least one of them.
+    /// As [`Given::applies_to`], for inputs of several kinds: an option must apply to at least one
+    /// kind.
     ///
     /// # Errors
     /// Usage, with the option's name.

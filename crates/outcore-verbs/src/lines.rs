@@ -43,7 +43,7 @@ pub(crate) struct LineRequest<'a> {
     pub inputs: &'a [PathBuf],
     /// Name of the output; none for standard output.
     pub output: Option<&'a Path>,
-    /// What the output may replace.
+    /// The files that the output may replace.
     pub overwrite: Overwrite,
     /// The destination of a trace.
     pub record_io: &'a RecordingArgs,
@@ -53,9 +53,9 @@ pub(crate) struct LineRequest<'a> {
     pub takes_records: bool,
     /// Whether the input is FASTQ, whose records are framed on scratch.
     pub frames_fastq: bool,
-    /// The option for which inputs are read where they are, and the output is a plain file.
+    /// An option that requires inputs that are read in place, and a plain file as output.
     pub plain_for: Option<PlainFor>,
-    /// The other kinds of data that may be taken for lines.
+    /// The data other than text that may be read as lines.
     pub recognition: Recognition,
 }
 
@@ -65,7 +65,7 @@ impl LineRequest<'_> {
         (!self.takes_records).then_some(self.recognition)
     }
 
-    /// What the output holds.
+    /// The contents of the output.
     fn holds(&self) -> Holds {
         match (self.takes_records, self.recognition.takes_packed) {
             (true, _) => Holds::Records,
@@ -102,7 +102,7 @@ impl LineRequest<'_> {
     }
 }
 
-/// What an output may replace.
+/// The files that an output may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overwrite {
     /// Any file, inputs included, as GNU sort does.
@@ -183,8 +183,8 @@ impl LineJob {
         Self::prepare_found(host, resources, request, None)
     }
 
-    /// The same for a job whose output is not a single file; the job checks the output's name.
-    /// Inputs are copied and unpacked, or read as streams.
+    /// As [`LineJob::prepare`], for a job whose output is not a single file; the job itself checks
+    /// the output's name. Inputs are copied and unpacked, or read as streams.
     pub(crate) fn prepare_parts(
         host: &dyn Host,
         resources: Resources,
@@ -201,7 +201,7 @@ impl LineJob {
         Self::prepare_settled(host, resources, request, settled, is_copied)
     }
 
-    /// The same where the inputs may have been `found` already.
+    /// As [`LineJob::prepare`], for inputs that may have been `found` already.
     pub(crate) fn prepare_found(
         host: &dyn Host,
         resources: Resources,
@@ -368,8 +368,8 @@ impl LineJob {
         settled
     }
 
-    /// Removes the header lines of `rule` from the files, whose lines end with `end`, and returns
-    /// them.
+    /// Removes the header lines of `rule` from the files, whose lines end with `end`. Returns the
+    /// header lines.
     ///
     /// # Errors
     /// A file cannot be read; files with different headers.
@@ -447,7 +447,7 @@ impl LineJob {
 pub(crate) struct LineDone {
     /// Lines or records of the result.
     pub records: u64,
-    /// Those that were read; none if they were not counted.
+    /// Lines or records that were read; none if they were not counted.
     pub records_in: Option<u64>,
     /// Lines that were left out because they have no key.
     pub skipped: u64,
@@ -468,7 +468,7 @@ pub(crate) struct LineDone {
 }
 
 impl LineDone {
-    /// From the summary of the engine's sort of lines.
+    /// The result that corresponds to the engine's summary of a sort of lines.
     pub(crate) fn of_sort(summary: &LineSummary) -> Self {
         LineDone {
             records: summary.lines_out,
@@ -544,9 +544,9 @@ pub(crate) struct Stream {
     pub sources: Vec<Source>,
     /// The destination of the result.
     pub target: Target,
-    /// The rule for the ends of lines or records.
+    /// The rule that ends a line or a record.
     pub frame: Frame,
-    /// The data that may be taken for lines.
+    /// The data that may be read as lines.
     pub recognition: Recognition,
     /// The kind of the input, in words.
     pub what: String,
@@ -586,7 +586,8 @@ impl ArrayHeader {
         }))
     }
 
-    /// The bytes of the header; `taken` returns how many of the records are taken.
+    /// The bytes of the header. `taken` computes the number of records in the output from the
+    /// number of records in the input.
     pub(crate) fn encode_some(&self, taken: impl FnOnce(u64) -> u64) -> Vec<u8> {
         self.header.encode(taken(self.records))
     }
@@ -729,7 +730,7 @@ pub(crate) fn format_beside(
     Ok(format)
 }
 
-/// The rule for the ends of the lines of `rows`.
+/// The rule that ends a record of `rows`.
 pub(crate) fn frame_of(rows: &Rows, terminator: u8) -> Frame {
     match rows {
         Rows::Csv(csv) => Frame::Csv {
@@ -766,7 +767,7 @@ fn choose_target(
         targets::check_terminal(&target, holds, Consent::default())?;
         return Ok(target);
     };
-    let name = host.output(name, request.force)?;
+    let name = host.names().output(name, request.force)?;
     let key = paths::facts(&name)
         .ok()
         .filter(Metadata::is_file)
@@ -817,7 +818,7 @@ fn to_framed_files(
 }
 
 /// Copies streams and, for `lines`, unpacks compressed files; other inputs stay in place. Inputs
-/// that must not be taken for lines are reported before the command waits for a stream.
+/// that must not be read as lines are reported before the command waits for a stream.
 pub(crate) fn to_files(
     host: &dyn Host,
     resources: &Resources,

@@ -75,7 +75,8 @@ impl Taken {
     }
 }
 
-/// The options of a verb that takes some lines, records or rows, without the choice of which.
+/// The options of a verb that takes some lines, records or rows, except for those that choose which
+/// ones.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TakeArgs {
     /// Memory to use. Default: half of the free memory

@@ -49,7 +49,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// That of `T`.
+    /// The description of the report `T`.
     pub fn of<T: Described>() -> Self {
         Class {
             name: T::NAME,
@@ -170,12 +170,12 @@ impl<T: FieldType> FieldType for Listed<T> {
     }
 }
 
-/// A name that the command writes with a mark, as in `@keys`, and a program without it.
+/// A name that the command writes with a mark (`@keys`), and that a program gets without the mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Name {
-    /// Without marks.
+    /// Names without marks.
     pub plain: String,
-    /// With marks, as the command writes it.
+    /// Names with marks, as the command writes them.
     pub marked: String,
 }
 
@@ -411,7 +411,7 @@ report! {
 }
 
 impl Rates {
-    /// From the engine's rates.
+    /// The report of the engine's rates.
     pub fn of(rates: &DriveRates, costs: Option<RatesOrigin>) -> Self {
         Rates {
             read_bytes_per_s: rates.read_bytes_per_s,

@@ -1,9 +1,10 @@
 //! The common parts of commands with `--resume` and `--verify-output`.
 //!
 //! Contract: a command looks for a killed run with the same output before it opens anything, and
-//! prints a message if it does not continue that run. If it continues the run, the engine prints
-//! that. If a run fails for a reason that may pass, it prints that it can be continued. Inputs must
-//! be files that can be read again, and the output one file that the engine writes.
+//! prints a message if it does not continue that run. If the command continues the run, the engine
+//! prints that. If a run fails for a reason that may pass, the command prints that the run can be
+//! continued. Inputs must be files that can be read again, and the output one file that the engine
+//! writes.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,8 @@ impl Resuming<'_> {
         }
     }
 
-    /// Whether a killed run is continued. Prints that, or that the run can be continued.
+    /// Whether a killed run is continued. Prints that this run continues the killed one, or that
+    /// the killed one can be continued.
     pub(crate) fn begin(self, host: &dyn Host) -> bool {
         let [output] = self.target.files() else {
             return false;
@@ -69,8 +71,8 @@ impl Resuming<'_> {
         self.is_asked
     }
 
-    /// The error. If the killed run is another job, or if what it has left is damaged, the error
-    /// has the command that gives up that run.
+    /// Adds a hint to the error if the killed run is another job, or if its remains are damaged:
+    /// the command that gives up the killed run.
     fn name_way_out(self, error: Error) -> Error {
         let [output] = self.target.files() else {
             return error;
@@ -111,8 +113,9 @@ impl Resuming<'_> {
     }
 }
 
-/// Whether a job with a journal may begin although `output` exists: a killed run has put it in
-/// place. The engine ends the job if it is the same one, and rejects any other.
+/// Whether a job with a journal may begin although `output` exists, because a killed run has put
+/// `output` in place. If the job is that of the killed run, the engine ends it; it rejects any
+/// other job.
 ///
 /// # Errors
 /// Another run holds the journal; the system's error.
@@ -200,7 +203,7 @@ pub(crate) fn refused(cause: &str, hint: &str) -> Error {
     Error::usage("resume", cause).hint(hint)
 }
 
-/// Rejects inputs of which the job would make copies. A killed run loses its copies, and a check of
+/// Rejects inputs that the job would have to copy. A killed run loses its copies, and a check of
 /// the output could only compare with a copy.
 ///
 /// # Errors

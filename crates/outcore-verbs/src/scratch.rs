@@ -24,7 +24,7 @@ pub(crate) fn scratch_drives(
         return Ok(named);
     }
     let beside = target.dir();
-    // So little data needs no scratch.
+    // Data that take less than an eighth of the memory need no scratch.
     if data_bytes < resources.config.memory_bytes.value / 8 {
         return Ok(Vec::new());
     }

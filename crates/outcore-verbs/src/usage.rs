@@ -8,8 +8,8 @@ use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use std::path::Path;
 
-use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
 use outcore::Error;
 
 use crate::synonym;
@@ -53,7 +53,7 @@ pub fn read(error: &clap::Error, command: &Command) -> Parsed {
 
 fn wrong(error: &clap::Error, command: &Command) -> Error {
     use std::error::Error as _;
-    // One of our own parsers rejected a value, and its error is the best one.
+    // If one of our own parsers rejected a value, its error is better than clap's.
     if let Some(ours) = error
         .source()
         .and_then(|source| source.downcast_ref::<Error>())
@@ -89,7 +89,7 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
     }
     let text = error.render().to_string();
     let (mut cause, mut tip) = (Vec::new(), None);
-    // If an argument is missing, its place in the usage tells which one.
+    // If an argument is missing, the line `Usage:` shows which one.
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     let usage = text
         .lines()
@@ -151,9 +151,17 @@ fn unknown_option(unknown: &str, command: &Command, tip: Option<&str>) -> String
     if let Some(near) = synonym::near_option(&word, command) {
         return format!("did you mean {near}? see --help");
     }
+    let rest = word.strip_prefix('-').unwrap_or_default();
+    if rest.starts_with(|letter: char| letter.is_ascii_digit()) && has_count(command) {
+        return "-n K is the number of items, as in -n 5; see --help".to_owned();
+    }
     match tip {
         _ if unknown.starts_with('-') && Path::new(unknown).exists() => {
             format!("--help lists all options; for the file write ./{unknown}")
+        }
+        _ if unknown.starts_with('-') && takes_expression(command) => {
+            "--help lists all options; -- goes before an expression that begins with a minus"
+                .to_owned()
         }
         _ if unknown.starts_with('-') => "--help lists all options".to_owned(),
         _ if let Some(meant) = synonym::of_operand(unknown, command) => {
@@ -190,6 +198,23 @@ fn value_hint(error: &clap::Error, command: &Command) -> Option<String> {
         _ if known.contains(&lower) => Some(format!("write {flag} {lower}")),
         _ => None,
     }
+}
+
+/// Whether `-n` gives the number of items that a command takes.
+pub fn has_count(command: &Command) -> bool {
+    let is_count = |option: &Arg| {
+        option.get_short() == Some('n') && matches!(option.get_id().as_str(), "count" | "records")
+    };
+    command.get_arguments().any(is_count)
+}
+
+/// Whether the first operand of a command is an expression.
+fn takes_expression(command: &Command) -> bool {
+    let first = command.get_positionals().next();
+    let names = first.and_then(Arg::get_value_names).unwrap_or_default();
+    names
+        .iter()
+        .any(|name| matches!(name.as_str(), "EXPR" | "HOW"))
 }
 
 /// The hint for a missing operand that may be in an option or on standard input.

@@ -22,7 +22,7 @@ const READ: &str = "read arguments";
 pub enum Inputs {
     /// Files of any kind, or none.
     Files,
-    /// The same, or a table that a program holds in its memory.
+    /// Files of any kind, or none, or a table that a program holds in its memory.
     Any,
     /// Only tables, which a program may also hold in its memory.
     Tables,
@@ -38,7 +38,7 @@ pub struct Group {
     pub name: &'static str,
     /// The subject of its verbs.
     pub about: &'static str,
-    /// The same in full.
+    /// The description of its verbs in full.
     pub long_about: &'static str,
 }
 
@@ -156,7 +156,7 @@ pub fn definition<V: Verb>() -> Command {
         .subcommand(verb)
 }
 
-/// The same for a program, which receives results and passes vertices as arrays.
+/// As [`definition`], for a program, which receives results and passes vertices as arrays.
 fn definition_with_arrays<V: Verb>() -> Command {
     definition::<V>().mut_subcommand(V::NAME, |verb| {
         verb.mut_args(|arg| match arg.get_id().as_str() {
@@ -184,7 +184,7 @@ pub fn read<V: Verb>(words: impl IntoIterator<Item = OsString>) -> Result<(V::Ar
     read_as::<V>(definition::<V>(), words)
 }
 
-/// The same for a program that has arrays.
+/// As [`read`], for a program that has arrays.
 ///
 /// # Errors
 /// As [`read`].

@@ -28,7 +28,7 @@ use outcore_io::{Error, Kind, Result};
 /// An input file.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
     /// Bytes before the data.
     pub header_bytes: u64,
@@ -56,14 +56,14 @@ pub type MakeHeader = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 pub enum Output {
     /// One file, with a header if a function for it is given.
     File {
-        /// Its name.
+        /// The name of the file.
         path: PathBuf,
         /// For formats that have a header.
         header: Option<MakeHeader>,
     },
     /// Several files of nearly equal length, in order, that appear together.
     Shards {
-        /// Their names.
+        /// The names of the files.
         paths: Vec<PathBuf>,
         /// The path of the list of shards.
         manifest: PathBuf,
@@ -84,15 +84,15 @@ impl From<&Path> for Output {
 /// A finished phase of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Phase {
-    /// Its name.
+    /// The name of the phase.
     pub name: &'static str,
-    /// How long it took.
+    /// The duration of the phase.
     pub seconds: f64,
     /// Bytes read from all drives, or from a pipe.
     pub read_bytes: u64,
     /// Bytes written to all drives, and to a pipe by a pass.
     pub written_bytes: u64,
-    /// The plan's prediction for it, if there was one.
+    /// The plan's prediction for the phase, if there was one.
     pub predicted: Option<PhasePlan>,
 }
 
@@ -344,7 +344,7 @@ pub(crate) fn refuse_existing<'a>(
 /// Bytes moved by a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriveTraffic {
-    /// Its name in messages.
+    /// The name of the drive in messages.
     pub name: String,
     /// Bytes read.
     pub read_bytes: u64,
@@ -400,7 +400,7 @@ pub(crate) fn input_places(parts: &[InputPart]) -> Vec<InputPlace> {
 }
 
 impl Output {
-    /// The places of its files.
+    /// The places of the output's files.
     pub fn places(&self) -> OutputPlaces {
         match self {
             Output::File { path, .. } => OutputPlaces::Files(vec![path.clone()]),

@@ -87,7 +87,7 @@ pub struct Amounts {
     pub scratch_written: Forecast,
     /// Written to the output.
     pub output: Forecast,
-    /// Requests that move all of them.
+    /// Requests that move all of these bytes.
     pub requests: f64,
     /// Time of the processors; they work while drives move data.
     pub computing_seconds: f64,
@@ -212,7 +212,7 @@ impl PhasePlan {
         self.seconds.filter(|_| self.is_measured)
     }
 
-    /// Its work.
+    /// The work of the phase.
     pub fn amounts(&self) -> &Amounts {
         &self.amounts
     }
@@ -273,7 +273,7 @@ impl PhasePlan {
         phases.iter().fold(nothing, PhasePlan::and)
     }
 
-    /// Its time and what determines it, in words.
+    /// The time of the phase and what determines it, in words.
     fn bound_text(&self) -> String {
         let seconds = seconds_text(self.seconds, self.is_bound());
         match &self.bound {
@@ -291,10 +291,10 @@ fn seconds_text(seconds: Option<f64>, is_bound: bool) -> String {
     }
 }
 
-/// The prediction for `phases` as lines of a plan, with `scratch_bytes` of scratch if there may be
-/// any, the rates, and the origin of the computing costs if they are counted. The lines after the
-/// first are indented by four spaces. They say what bounds each phase, and what a spread output
-/// would save.
+/// The prediction for `phases` as lines of a plan. It includes `scratch_bytes` of scratch if there
+/// may be any, the rates, and the origin of the computing costs if they are counted. The lines
+/// after the first are indented by four spaces. They say what bounds each phase, and what a spread
+/// output would save.
 pub fn predicted_text(
     phases: &[PhasePlan],
     scratch_bytes: Option<u64>,

@@ -60,24 +60,25 @@ pub struct JobOptions {
     /// no journal.
     pub verify_output: bool,
     /// The hash with which the totals of the items are summed for the summary, as they are written
-    /// or, in a shuffle, as they are read. Sorts and shuffles of records and lines follow it,
-    /// unless they keep a journal or read the output back. A sort takes the hash of its format.
+    /// or, in a shuffle, as they are read. Sorts and shuffles of records and lines compute these
+    /// totals, unless they keep a journal or read the output back. A sort takes the hash of its
+    /// format.
     pub sums_items: Option<ItemHash>,
 }
 
 /// The hash of an item in a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ItemHash {
-    /// That of all lines and records but gensort's.
+    /// The hash of all lines, and of all records except for gensort's.
     Usual,
-    /// That of gensort's records, as sortbenchmark.org's valsort sums them.
+    /// The hash of gensort's records, as sortbenchmark.org's valsort sums it.
     Gensort,
 }
 
 /// How a job can be resumed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResumeOptions {
-    /// The command that resumes it, for lists of scratch.
+    /// The command that resumes the job, for lists of scratch.
     pub command: String,
     /// The order and the form of lines, as text. A run whose text differs is another job.
     pub order: String,
@@ -190,7 +191,7 @@ pub fn held_by_inputs(memory_bytes: u64, count: usize) -> Result<u64> {
 #[derive(Debug)]
 struct DriveLoad {
     name: String,
-    /// Requests that waited for it; later samples count more.
+    /// Requests that waited for the drive; later samples count more.
     waiting: f64,
 }
 
@@ -212,7 +213,7 @@ pub struct Progress {
     pub read_bytes: u64,
     /// Bytes written to drives so far.
     pub written_bytes: u64,
-    /// The drive that the others wait for, if one has recently been slower than they.
+    /// The drive that the others wait for, if one has recently been slower than those.
     pub slowest_drive: Option<String>,
 }
 
@@ -447,7 +448,7 @@ impl ComputeCosts {
     };
 }
 
-/// How much a job has to do, and with which resources.
+/// The work of a job, and its resources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobSize {
     /// Bytes of all input data.
@@ -460,7 +461,7 @@ pub struct JobSize {
     pub threads: usize,
     /// Drives that receive data.
     pub drive_count: usize,
-    /// Their shares of the data, and their speeds.
+    /// The drives' shares of the data, and their speeds.
     #[serde(with = "crate::layout::shared")]
     pub layout: Arc<Layout>,
     /// Computing costs.
@@ -485,15 +486,15 @@ impl JobSize {
 /// The environment of one run: options, device, memory, control.
 #[derive(Clone)]
 pub struct Job {
-    /// Its resources.
+    /// The resources of the run.
     pub options: JobOptions,
     /// The files.
     pub device: Arc<dyn Device>,
     /// The memory limit.
     pub budget: Budget,
-    /// Observes and stops it.
+    /// Observes and stops the run.
     pub control: Arc<Control>,
-    /// The place for its state between passes; see [`crate::passes::KeptPasses`].
+    /// The place for the job's state between passes; see [`crate::passes::KeptPasses`].
     pub states: Option<Arc<States>>,
 }
 
@@ -515,7 +516,8 @@ impl Job {
         }
     }
 
-    /// Restores `state` from what a killed run of this job kept; returns whether it kept anything.
+    /// Restores `state` from what a killed run of this job kept; returns whether that run kept
+    /// anything.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] for a damaged state; the device's error; a request to stop.
@@ -550,8 +552,8 @@ impl Job {
         }
     }
 
-    /// Its layout, with these `inputs` and `outputs`, or those of its options if there are none or
-    /// they are unknown. Scratch is on the named drives, or next to the output.
+    /// Its layout with these `inputs` and `outputs`. Empty `inputs` and unknown `outputs` are taken
+    /// from its options. Scratch is on the named drives, or next to the output.
     pub fn layout(&self, inputs: &[InputPlace], outputs: &OutputPlaces) -> Layout {
         let outputs = self.known_outputs(outputs);
         let own = match outputs {
@@ -597,7 +599,7 @@ impl Job {
     /// directory.
     pub fn input_place(&self, path: &Path, bytes: u64) -> InputPlace {
         let real = real_dir(path);
-        // Otherwise it is a name of the device.
+        // A path that does not exist on the system is a name on the device.
         let dir = real.as_deref().unwrap_or(path);
         InputPlace {
             file_system: self.device.file_system(dir).unwrap_or_default(),
@@ -656,7 +658,7 @@ mod tests {
         for part in ["distribute: ", "index 7 of 3", "t.parquet", "report it"] {
             assert!(told.contains(part), "{part} in {told}");
         }
-        // The same holds for a panic on a thread of the job.
+        // A panic on a thread of the job also becomes such an error.
         let error = control.guarded(|| {
             let done = outcore_io::threads::together("outcore-test", 2, |_| -> Result<()> {
                 panic!("index 7 of 3")

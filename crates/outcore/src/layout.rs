@@ -4,8 +4,8 @@
 //! Contract: a [`Layout`] is a value without I/O of its own. [`Layout::time`] adds up the bytes of
 //! a phase on each drive and divides them by the rates of that drive. Reads and writes of a drive
 //! overlap. While a drive moves bytes, it also serves their requests, up to its number of requests
-//! per second. The slowest drive determines the time, and so does a limit that several drives
-//! share. Directories on one physical drive are one drive.
+//! per second. The slowest drive, or the slowest limit that several drives share, determines the
+//! time. Directories on one physical drive are one drive.
 //!
 //! Model: PALID (SPAA 2025, section 2) counts the I/O of D equal drives. Here each drive counts
 //! with its own bytes and rates, because a file is on one drive.
@@ -22,7 +22,7 @@ use outcore_io::output::parent_of;
 use outcore_io::port::ScratchDrive;
 use outcore_io::units;
 
-/// A drive counts as slow as the slowest drive if its time is at least this share of that drive's.
+/// Drives count as equally slow if they need at least this share of the slowest drive's time.
 const ALIKE: f64 = 0.95;
 
 /// A part of the inputs, on one drive.
@@ -30,16 +30,16 @@ const ALIKE: f64 = 0.95;
 pub struct InputPlace {
     /// The file system.
     pub file_system: u64,
-    /// A directory on it.
+    /// A directory on the file system.
     pub dir: PathBuf,
-    /// Bytes of the inputs there.
+    /// Bytes of the inputs on this drive.
     pub bytes: u64,
 }
 
 /// The files that a job writes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum OutputPlaces {
-    /// Not known: assumed to be on the drives of the scratch.
+    /// The files are unknown; the layout assumes them on the drives of the scratch.
     #[default]
     Unknown,
     /// On the drives for scratch, in the same shares.
@@ -61,7 +61,7 @@ pub struct Moves {
     pub scratch_written_bytes: f64,
     /// Written to the output.
     pub output_bytes: f64,
-    /// Requests that move them.
+    /// Requests that move these bytes.
     pub requests: f64,
     /// The share of the time, from 0 to 1, in which writes wait for all reads.
     pub serial_share: f64,
@@ -72,9 +72,9 @@ pub struct Moves {
 pub enum Bound {
     /// One drive.
     Drive {
-        /// Its name.
+        /// The name of the drive.
         name: Arc<str>,
-        /// Why it has more to do than the others.
+        /// Why this drive has more to do than the others.
         role: Role,
     },
     /// All drives that move data.
@@ -271,7 +271,7 @@ impl Layout {
         self.lanes
     }
 
-    /// The mean rates of its drives, with the least certain of their origins.
+    /// The mean rates of the job's drives, with the least certain of the drives' origins.
     pub fn rates(&self) -> DriveRates {
         let rates: Vec<_> = self.drives.iter().map(|drive| drive.speed.rates).collect();
         DriveRates::mean(&rates)
@@ -287,8 +287,8 @@ impl Layout {
         all / self.drives.len() as f64
     }
 
-    /// This layout with the output spread over the drives for scratch, if the job can write it
-    /// there and it is elsewhere.
+    /// This layout with the output spread over the drives for scratch. `None` if the job cannot
+    /// write the output there, or if the output is already there.
     pub fn with_spread_output(&self) -> Option<Self> {
         let spread = self.drives.iter().filter(|drive| drive.scratch > 0.0);
         let is_spread = |drive: &DriveShare| (drive.output - drive.scratch).abs() < 1e-6;
@@ -460,7 +460,7 @@ impl Making<'_> {
 }
 
 impl fmt::Display for Layout {
-    /// The rates of its drives.
+    /// The rates of the drives of this layout.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mean = self.rates();
         let read_rate = |drive: &DriveShare| drive.speed.rates.read_bytes_per_s;

@@ -2,12 +2,12 @@
 //!
 //! Contract: [`KeptPasses::begin`] looks for a dead run with the same output before the first pass.
 //! Its directory is next to the output, under a number that follows from the output's name, and its
-//! lock admits one run at a time. It rejects another job, names the difference, and removes
-//! nothing. From then on the job keeps its state ([`crate::states`]). The result is written to a
-//! file below the private directory ([`KeptPasses::result`]). [`KeptPasses::publish`] records which
-//! file that is, and gives it the output's name; the directory is removed last. A run that finds
-//! that very file at the output's name repeats the passes after the last state, and its result is
-//! dropped.
+//! lock admits one run at a time. If the dead run belongs to another job, `begin` fails, names the
+//! difference, and removes nothing. From then on the job keeps its state ([`crate::states`]). The
+//! result is written to a file below the private directory ([`KeptPasses::result`]).
+//! [`KeptPasses::publish`] records which file that is, and gives it the output's name; the
+//! directory is removed last. A run that finds that very file at the output's name repeats the
+//! passes after the last state, and its result is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,20 +34,21 @@ const RESULT: &str = "tree";
 pub struct PassRequest<'a> {
     /// The output.
     pub output: &'a Path,
-    /// Whether it may replace an existing file.
+    /// Whether the output may replace an existing file.
     pub replace: bool,
     /// What the job reads.
     pub inputs: &'a [Input],
-    /// Its options, and everything else that changes the output: names in words, and values.
+    /// The options of the job, and everything else that changes the output: names in words, and
+    /// values.
     pub options: &'a [JobOption],
 }
 
 /// An option of a job, for the comparison with a killed one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobOption {
-    /// Its name in words.
+    /// The name of the option in words.
     pub name: &'static str,
-    /// Its value, as text.
+    /// The value of the option, as text.
     pub value: String,
 }
 
@@ -55,7 +56,7 @@ pub struct JobOption {
 struct Found {
     identity: Identity,
     last: Option<StateRecord>,
-    /// The state before, in the other file.
+    /// The previous state, in the other file.
     previous: Option<StateRecord>,
     finished: Option<Finished>,
     end: JournalEnd,

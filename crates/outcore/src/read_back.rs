@@ -1,5 +1,5 @@
-//! The check of a written output before it gets its name: it is read back and compared with what
-//! the job has read.
+//! Checks a written output before the output gets its name: reads it back, and compares it with the
+//! items that the job has read.
 //!
 //! Contract: a [`Tally`] sums the items of the input as they are read from it. A job that leaves
 //! items out sums the items that it keeps, in memory, before it writes them. [`records`] and
@@ -155,7 +155,8 @@ impl Tally {
         });
     }
 
-    /// Takes back a line that was added and is left out. It is given without its terminator.
+    /// Subtracts a line that was added but is left out of the output. It is given without its
+    /// terminator.
     pub(crate) fn leave_out(&self, line: &[u8]) {
         let PartTotals { items, checksum } = PartTotals::of_line(line);
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -197,8 +198,8 @@ impl Tally {
     }
 }
 
-/// The tally if it sums the items that the job reads: it does if the output is read back and has
-/// all of them.
+/// The tally, if it sums the items that the job reads. It does so if the output is read back and
+/// contains all of them.
 pub(crate) fn of_read<'t>(
     job: &Job,
     tally: &'t Option<Tally>,
@@ -208,7 +209,7 @@ pub(crate) fn of_read<'t>(
     tally.as_ref().filter(|_| is_of_read)
 }
 
-/// The tally if it sums the items that the job writes.
+/// The tally, if it sums the items that the job writes.
 pub(crate) fn of_kept<'t>(
     job: &Job,
     tally: &'t Option<Tally>,
@@ -218,7 +219,7 @@ pub(crate) fn of_kept<'t>(
     tally.as_ref().filter(|_| !is_of_read)
 }
 
-/// The error for an output that is not what was written.
+/// The error for an output that differs from the items that were written.
 fn differs(path: &Path, cause: impl Into<String>) -> Error {
     Error::new(Kind::Corrupt, VERIFY_OUTPUT, cause.into())
         .path(path)
@@ -233,7 +234,7 @@ pub(crate) struct Written<'a> {
 }
 
 impl<'a> Written<'a> {
-    /// Its files as inputs.
+    /// The output's files as inputs.
     fn parts(self, element_bytes: u64) -> Vec<InputPart> {
         let shards = self.staged.shards().iter();
         let parts = shards.map(|shard| {
@@ -308,7 +309,7 @@ pub(crate) fn header(
 pub(crate) struct ExpectedRecords<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) format: &'a RecordFormat,
-    /// Their order.
+    /// The order of the records.
     pub(crate) options: CheckOptions,
 }
 
@@ -381,7 +382,7 @@ struct Kept {
     line: Vec<u8>,
     key: Vec<u8>,
     part: usize,
-    /// Where it begins in the data of its file.
+    /// Where the line begins in the data of its file.
     at_bytes: u64,
 }
 
@@ -436,7 +437,7 @@ impl LineSizes {
         let chunks = (memory_bytes / 8 / chunk_bytes.max(1)).clamp(1, useful);
         let threads = (job.options.threads as u64).min(chunks);
         let threads = threads.min(memory_bytes / 4 / thread_bytes).max(1);
-        // The first line of the only chunk follows none.
+        // The first line of the only chunk follows no other line.
         let edges_bytes = if chunks > 1 { chunks * chunk_bytes } else { 0 };
         let kept_bytes = threads * thread_bytes + edges_bytes;
         let left_bytes = memory_bytes.saturating_sub(kept_bytes);
@@ -461,7 +462,7 @@ impl LineSizes {
 pub(crate) struct ExpectedLines<'a> {
     pub(crate) tally: &'a Tally,
     pub(crate) terminator: u8,
-    /// Their order, if they have one.
+    /// The order of the lines, if they have one.
     pub(crate) order: Option<LineOrder<'a>>,
 }
 
@@ -584,7 +585,7 @@ impl LinePass<'_> {
         let mut slice_at = region.at_bytes;
         for bytes in region.slices() {
             let mut from = 0;
-            // The line before, if it is in this slice, whose key is in `edges`.
+            // The previous line, if it is in this slice; its key is in `edges`.
             let mut before: Option<&[u8]> = None;
             for end in Terminators::of(self.terminator, bytes) {
                 let (line, at_bytes) = (&bytes[from..end], slice_at + from as u64);

@@ -4,9 +4,9 @@
 //! needs nothing else. [`States::keep`] writes it to one of two files in the job's private
 //! directory, in turn, and syncs it; then the journal vouches for it, with a checksum. So the
 //! previous state is whole until the new one counts. [`States::restore`] reads the last state that
-//! the journal vouches for. If its checksum differs, it reads the state before, which is whole
-//! unless the next one was begun; without a whole state, it fails. A state is kept if
-//! [`COST_PARTS`] times the duration of the last one has passed, so states take about 2 % of the
+//! the journal vouches for. If that state's checksum differs, it reads the previous state, which is
+//! whole unless a run has begun to overwrite it. Without a whole state, it fails. A state is kept
+//! if [`COST_PARTS`] times the duration of the last one has passed, so states take about 2 % of the
 //! time. For the first state, that duration is an estimate.
 //!
 //! With the first state the directory is marked: from then on it stays if the job fails or is
@@ -46,21 +46,22 @@ pub const GIVE_UP: &str = "give the killed job up, and begin anew";
 
 /// The state of a job between two passes.
 pub trait PassState {
-    /// The name of its step. A job of several steps has the state of one step after the other.
+    /// The name of the state's step. A job of several steps keeps the states of its steps one after
+    /// another.
     const NAME: &'static str;
-    /// Its numbers besides the columns. Floats are stored by their bits.
+    /// The type of the state's numbers besides the columns. Floats are stored by their bits.
     type Facts: Serialize + DeserializeOwned;
 
-    /// Its numbers besides the columns.
+    /// The state's numbers besides the columns.
     fn facts(&self) -> Self::Facts;
 
     /// Takes the facts of a state that was kept, and gives the columns the lengths that they had.
     fn take(&mut self, facts: Self::Facts);
 
-    /// Its columns, always in the same order.
+    /// The state's columns, always in the same order.
     fn columns(&mut self) -> Vec<Column<'_>>;
 
-    /// How far the job is, if that is known.
+    /// The progress of the job, if it is known.
     fn progress(&self) -> Progress {
         Progress::default()
     }
@@ -134,7 +135,7 @@ impl<'s> Column<'s> {
 pub(crate) struct StateRecord {
     /// [`PassState::NAME`].
     name: String,
-    /// Which of the two files it is in.
+    /// Which of the two files holds the state.
     file: usize,
     /// The facts, as text.
     facts: String,
@@ -159,7 +160,7 @@ fn pieces(start_bytes: u64, len_bytes: usize, area_bytes: usize) -> impl Iterato
 }
 
 struct Piece {
-    /// Its place in the column.
+    /// The place of the piece in the column.
     at_bytes: usize,
     len_bytes: usize,
     in_file_bytes: u64,
@@ -174,7 +175,7 @@ pub struct States {
 }
 
 struct Kept {
-    /// Both are taken when the job ends.
+    /// Both are `None` once the job has ended.
     dir: Option<PrivateDir>,
     journal: Option<Journal>,
     files: [Option<StateFile>; 2],
@@ -186,7 +187,7 @@ struct Kept {
     ended: Instant,
     took: Option<Duration>,
     is_marked: bool,
-    /// The remark that this run continues another, until it is taken.
+    /// The remark that this run continues another one, until a caller takes the remark.
     remark: Option<String>,
     /// Bytes of states that were read and written.
     moved: Moved,
@@ -196,14 +197,14 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct LastStates {
     pub(crate) last: Option<StateRecord>,
-    /// The one before, in the other file.
+    /// The state before the last one, in the other file.
     pub(crate) previous: Option<StateRecord>,
 }
 
 impl LastStates {
     /// Adds the next record of the journal.
     pub(crate) fn add(&mut self, record: StateRecord) {
-        // A state in the file of the last one replaces it.
+        // A state in the same file as the last one replaces the last one.
         let is_other = |last: &StateRecord| last.file != record.file;
         if let Some(last) = self.last.take_if(|last| is_other(last)) {
             self.previous = Some(last);
@@ -216,7 +217,7 @@ impl LastStates {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RestoredState {
     Last,
-    /// The one before: the last one is damaged.
+    /// The state before the last one: the last one is damaged.
     Previous,
 }
 
@@ -369,7 +370,7 @@ impl States {
         }
     }
 
-    /// The same from the state with this `record`.
+    /// Like `restore`, but from the state with this `record`.
     fn restore_from<S: PassState>(
         &self,
         kept: &mut Kept,
@@ -460,7 +461,7 @@ impl States {
         let number = kept.last.as_ref().map_or(0, |last| 1 - last.file);
         let file = self.file(&mut kept, number)?;
         if file.reserved_bytes < state_bytes {
-            // A drive that is too full is found now, not after hours.
+            // Detects a drive that is too full now, not after hours.
             self.volume.device().allocate(file.file.id, state_bytes)?;
             file.reserved_bytes = state_bytes;
         }
@@ -512,7 +513,8 @@ impl States {
         Ok(records)
     }
 
-    /// Marks the directory if it is not, and commits the record of a state that is synced.
+    /// Marks the directory if it is not marked yet, and commits the record of a state that is
+    /// synced.
     fn commit(&self, kept: &mut Kept, record: &StateRecord, progress: Progress) -> Result<()> {
         let Kept {
             dir: Some(dir),
@@ -548,7 +550,7 @@ impl States {
             true => Access::Update,
             false => {
                 if path.exists() {
-                    // A killed run had begun to write it.
+                    // A killed run has begun to write the file.
                     self.volume.device().remove(&path)?;
                 }
                 Access::Create

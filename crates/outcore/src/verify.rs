@@ -320,7 +320,7 @@ mod tests {
     }
 
     fn records(format: &RecordFormat, count: usize, seed: u64) -> Vec<u8> {
-        // A number with many equal first bytes, and the same in the rest.
+        // The first byte of each record varies, with many equal values; all other bytes are equal.
         let mut bytes = vec![seed as u8; count * format.record_bytes()];
         let mut state = seed;
         for record in bytes.chunks_mut(format.record_bytes()) {

@@ -2,12 +2,12 @@
 //!
 //! Contract (PALID, SPAA 2025, section 3, batched writer): pieces of the output arrive in any order
 //! from any thread and cover it exactly once. The part of a piece that fills whole 4 KiB blocks is
-//! written from the piece's own buffer, without a copy if the buffer is aligned like the file
+//! written from the piece's own buffer. This takes no copy if the buffer is aligned like the file
 //! (`address % 4096 == offset % 4096`). The rest at its edges goes to a table of edge blocks that
 //! all threads share; the piece that completes a block writes it. The last block is padded; the
 //! file is truncated when it is published.
 //!
-//! A writer for which a journal vouches notes the checksum of each write ([`written`]).
+//! If a journal vouches for the output, the writer notes the checksum of each write ([`written`]).
 //!
 //! Memory: one 4 KiB block for each edge that waits for its other half: at most two per piece in
 //! flight, plus one per shard.
@@ -91,7 +91,7 @@ impl Writer {
         }
     }
 
-    /// The same writer to one file, for which a journal vouches: it notes what it writes.
+    /// The same writer to one file for which a journal vouches: it notes the pieces that it writes.
     pub(crate) fn noting_writes(mut self) -> Self {
         self.written = Some(Mutex::default());
         self

@@ -1,7 +1,7 @@
 //! The memory of a sort outside its budget stays within the promised 64 MiB.
 //!
-//! A counting allocator sees the whole heap. Buffers are mapped, so only the budget counts them. Of
-//! the budget, only the space for sorting in memory is on the heap.
+//! A counting allocator sees the whole heap. Buffers are mapped, so only the budget counts them.
+//! Only one part of the budget is on the heap: the space for sorting in memory.
 
 #![allow(unsafe_code, clippy::unwrap_used)]
 

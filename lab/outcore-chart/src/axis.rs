@@ -19,7 +19,7 @@ pub(crate) struct Span<'a> {
     axis: &'a Axis,
     low: f64,
     high: f64,
-    /// As values, not places.
+    /// The values of the ticks, not their places.
     pub(crate) ticks: Vec<f64>,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Contract: pure text of 760 x 420 pixels, wider for many bars or dots, that scales with its page.
 //! [`STYLE`] sets the colours as CSS variables, so that a page can follow the reader's choice of
-//! light or dark. Readers with red-green colour blindness can distinguish them: they are those of
-//! Okabe and Ito, "Color Universal Design", 2008, and two more. Each mark has a `<title>` that
-//! browsers show when the reader points at it. Text widths are generous estimates, because no font
-//! is available here.
+//! light or dark. Readers with red-green colour blindness can distinguish the colours: most are
+//! from Okabe and Ito, "Color Universal Design", 2008, and two are added. Each mark has a `<title>`
+//! that browsers show when the reader points at it. Text widths are generous estimates, because no
+//! font is available here.
 
 use std::fmt::Write;
 
@@ -492,8 +492,8 @@ mod tests {
         chart.series = vec![Series::new("one", vec![(1.0, 0.0), (2.0, 5.9e8)])];
         let svg = chart.svg().unwrap();
         assert!(svg.contains(">300 MB/s<"), "{svg}");
-        // A tick ends 8 before the axis; the title's letters have their baseline at 16 and reach 4
-        // below.
+        // The text of a tick ends 8 px before the axis. The letters of the title have their
+        // baseline at 16 px and reach 4 px below it.
         let ticks = svg.split("text-anchor=\"end\">").skip(1);
         let longest = ticks
             .map(|text| text.split('<').next().unwrap().len())

@@ -14,7 +14,7 @@
 //! - `zipf:S[:N]`: ranks 1 to N, rank k with weight k^-S; floats: the same
 //! - `normal`: Gaussian around the middle of the type, whose range is 8 standard deviations;
 //!   floats: Gaussian with mean 0 and standard deviation 1
-//! - `clusters:K`: as the floats, with the type's range corresponding to 32 around its middle;
+//! - `clusters:K`: as for floats, scaled so that a width of 32 around 0 fills the type's range;
 //!   floats: Gaussian with standard deviation 1 around one of K centres per record, whose elements
 //!   are uniform in [-10, 10)
 //! - `rmat:S`: two vertices below 2^S per record: an edge of an R-MAT graph
@@ -306,8 +306,9 @@ impl Field {
         }
     }
 
-    /// Draws values as bits of the number: `whole` transforms a random word, `real` a number.
-    /// Integer draws use `real` only for floats, where they are exact below 2^53.
+    /// Draws values and returns them as bits of the number. `whole` converts a random word to bits,
+    /// and `real` converts a float. An integer draw goes through `real` only for floats, where it
+    /// is exact below 2^53.
     #[inline(always)]
     fn draw(
         &self,
@@ -333,7 +334,7 @@ impl Field {
                 });
             }
             Values::Exponential { mean, largest } if is_float => {
-                // Only for half-precision floats is the largest value below the range of a word.
+                // The largest value is below the range of a word only for half-precision floats.
                 let most = match *largest {
                     u64::MAX => f64::INFINITY,
                     largest => largest as f64,

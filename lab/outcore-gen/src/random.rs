@@ -7,9 +7,10 @@
 //!
 //! [`Zipf`] is exact up to the rounding of doubles. The ranks are cut into segments so short that
 //! the density hardly falls inside one. A segment is drawn by Walker's alias method (1977) with the
-//! weight of its densest rank; then a rank of it is drawn uniformly, and kept with the ratio of its
-//! density to that weight. At least `1 - s/32` of the draws are kept, so the cost is O(1). Memory:
-//! about 24 bytes for each of 45 segments per octave of ranks.
+//! weight of its densest rank. Then a rank of the segment is drawn uniformly. It is kept with a
+//! probability equal to the ratio of its density to that weight. At least `1 - s/32` of the draws
+//! are kept, so the cost is O(1). Memory: about 24 bytes for each of 45 segments per octave of
+//! ranks.
 
 use outcore::{Error, Result};
 

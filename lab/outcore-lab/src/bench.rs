@@ -13,6 +13,7 @@ use outcore_bench::Watch;
 use outcore_bench::args::BenchCommand;
 use outcore_front::cost::ProcessTraffic;
 use outcore_report::{Report, ReportArgs, Saver, diff};
+use outcore_terminal::files::FileNames;
 use outcore_terminal::measure::Summary;
 use outcore_terminal::session::Terminal;
 use outcore_terminal::steps::Steps;

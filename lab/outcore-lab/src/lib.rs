@@ -31,7 +31,7 @@ use outcore_terminal::session::{Session, Terminal, answer, first_file};
 use cli::{Cli, Command};
 use help::CONTENTS;
 
-/// The command that starts this one; this one then uses its name.
+/// The command that starts `outcore-lab`. Help and messages then name that command.
 const STARTER: &str = "outcore";
 
 /// The definition of all options, for help.
@@ -39,7 +39,7 @@ pub fn definition() -> clap::Command {
     arranged(Cli::command(), CONTENTS)
 }
 
-/// Runs the command with these arguments, the first of which is its name; gives its exit code.
+/// Runs the command with these arguments, the first of which is its name. Returns its exit code.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let root = match is_started(&arguments) {
         // Help shows lines as they are typed.
@@ -56,7 +56,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Whether `outcore` has started the program, which then has its name.
+/// Whether `outcore` started this program. The first argument is then the name `outcore`.
 fn is_started(arguments: &[OsString]) -> bool {
     let name = arguments
         .first()

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use outcore::Result;
 use outcore_bench::args::ReplayArgs;
+use outcore_terminal::files::FileNames;
 use outcore_terminal::measure::Summary;
 use outcore_terminal::session::Terminal;
 use serde_json::json;

@@ -7,6 +7,7 @@ use outcore::Result;
 use outcore_front::record_cost;
 use outcore_sim::cli::SimCommand;
 use outcore_sim::plan::cpu::CpuCost;
+use outcore_terminal::files::FileNames;
 use outcore_terminal::session::Terminal;
 
 /// Runs the subcommand.

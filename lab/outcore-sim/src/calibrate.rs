@@ -55,7 +55,7 @@ pub struct Fit {
     pub target: f64,
     /// Value simulated with the fitted drive.
     pub simulated: f64,
-    /// Whether no value was fitted to it: it checks the fit.
+    /// Whether no value was fitted to this figure, so that the figure checks the fit.
     pub is_held_back: bool,
 }
 

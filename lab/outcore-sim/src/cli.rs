@@ -267,7 +267,7 @@ fn plan_command(args: &PlanArgs, measure: MeasureCpu<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// Prints how many times the data go to scratch, and the memory with which one time is enough.
+/// Prints how many times the data go to scratch, and how much memory would make one time enough.
 fn say_distributions(plan: &SortPlan, job: &SortJob) {
     let enough = plan.one_distribution_memory_bytes.map(|bytes| {
         let whole_bytes = bytes.next_multiple_of(1 << 20);

@@ -10,6 +10,7 @@
 
 mod check;
 mod keys;
+mod spaces;
 
 use outcore_io::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ use crate::quantities::{MS, NS, Rate, Size, Time, Transfers, US};
 #[cfg(feature = "cli")]
 pub(crate) use keys::split_setting;
 pub(crate) use keys::toml_error;
+pub use spaces::{FdpConfig, Isolation, NamespacesConfig, ZonesConfig};
 
 /// The simulator whose behaviour the drive reproduces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -76,7 +78,8 @@ pub struct HostConfig {
     pub sata_delay: Time,
     /// Fixed firmware time per command, before its first flash operation.
     pub command_overhead: Time,
-    /// Time for which the firmware works on one command alone. It bounds the request rate.
+    /// Time for which the firmware works on one command and on no other. This time bounds the
+    /// request rate.
     pub command_interval: Time,
 }
 
@@ -290,7 +293,7 @@ pub struct GcConfig {
     /// in reserve.
     pub concurrent: u32,
     /// Writes collected data to separate blocks, apart from user data, because data that survived a
-    /// collection is colder. Without it, both fill the same blocks.
+    /// collection is colder. If this is off, both kinds of data fill the same blocks.
     pub separate: bool,
 }
 
@@ -516,6 +519,12 @@ pub struct DriveConfig {
     pub flash: FlashConfig,
     /// SLC cache.
     pub slc: SlcConfig,
+    /// Parts of the logical space.
+    pub namespaces: NamespacesConfig,
+    /// Zones of namespaces.
+    pub zones: ZonesConfig,
+    /// Placement by handles.
+    pub fdp: FdpConfig,
     /// Energy.
     pub energy: EnergyConfig,
 }

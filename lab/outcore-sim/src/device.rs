@@ -5,8 +5,8 @@
 //! Every file system of the inner device is a drive of the array, in the order in which they are
 //! first seen. The clock ([`Device::now_ns`]) is the simulation's: it advances while a thread waits
 //! for I/O, and computation takes no time. With one thread, a deterministic inner device and the
-//! same seed, two runs of a job have the same times to the picosecond. With several threads the
-//! order of their submissions decides.
+//! same seed, two runs of a job have the same times to the picosecond. With several threads, the
+//! times depend on the order of their submissions.
 //!
 //! Model: bytes move when the simulated transfer is complete. A read that overlaps a write under
 //! way sees the old bytes. Freed ranges are trimmed. Syncs, lengths and names take no time. The
@@ -132,7 +132,8 @@ impl Shared {
 }
 
 impl SimDevice {
-    /// `inner` with the times of `config`. The placement is that of the files, and places wrap.
+    /// `inner` with the times of `config`. Files stay on the drives of their file systems, whatever
+    /// placement `config` has, and places wrap.
     ///
     /// # Errors
     /// The array cannot be built.
@@ -267,7 +268,7 @@ impl Device for SimDevice {
 }
 
 impl Drop for SimQueue {
-    /// Simulates to their end the transfers that no thread will take, so that their tickets are
+    /// Finishes the simulation of the transfers that no thread will take, so that their tickets are
     /// gone.
     fn drop(&mut self) {
         let shared = Arc::clone(&self.shared);

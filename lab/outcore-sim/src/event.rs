@@ -7,13 +7,13 @@
 //! 32-bit sequence number, and 32 bits for the owner (a kind in the upper 4 bits, an argument in
 //! the lower 28). When the sequence numbers run out, the pending events are renumbered.
 //!
-//! Two thirds of all events belong to the directions of the link. Each direction has one event at
-//! a time and a place of its own for it. Events of another kind nearly always fire in the order in
-//! which they were set, because transfers or reads of one size take equally long. Therefore each
-//! of the next [`LANES`] kinds has a lane to which events are appended. The minimum of the lanes'
-//! heads is kept until one of them changes. An event that precedes others of its lane is inserted;
-//! in a lane of more than [`LANE_MAX`] events it goes to the heap, as do events of the other
-//! kinds.
+//! Two thirds of all events belong to the directions of the link. Each direction has one event at a
+//! time and a place of its own for it. Events of another kind nearly always fire in the order in
+//! which they were set, because transfers or reads of one size take equally long. Therefore each of
+//! the next [`LANES`] kinds has a lane to which events are appended. The minimum of the lanes'
+//! heads is kept until one of them changes. An event that precedes others of its lane is inserted
+//! before them. If the lane has [`LANE_MAX`] events or more, the event goes to the heap instead.
+//! Events of the remaining kinds always go to the heap.
 //!
 //! N.B. One list of all near events and a 4-ary heap of all events were slower; a tournament of
 //! the heads and a wheel of short lists were no faster (docs/decisions/0022, and

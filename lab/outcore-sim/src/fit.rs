@@ -23,7 +23,7 @@ const BLOCK_BYTES: u64 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Fit {
-    /// What does not fit is an error
+    /// A request that does not fit is an error
     #[default]
     Refuse,
     /// Offsets beyond the end wrap around to the start
@@ -90,7 +90,7 @@ fn end(item: &ListItem) -> u64 {
     item.lba.saturating_add(u64::from(item.sectors))
 }
 
-/// The flows with their lists fitted to `drive`, and the warnings about that.
+/// The flows with their lists fitted to `drive`, and the warnings about changed requests.
 ///
 /// # Errors
 /// [`Fit::Refuse`] with a request beyond the flow's part of the drive; the error names it. A

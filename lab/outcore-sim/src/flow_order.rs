@@ -2,7 +2,7 @@
 //!
 //! Contract: MQSim keeps its objects in a `std::unordered_map` by name and starts them in the order
 //! of its iteration. [`start_order`] repeats that map for the objects of a drive: its hash, its
-//! bucket counts, and its places for new nodes. The order is that of libstdc++ on 64-bit machines,
+//! bucket counts, and the places of new nodes. The order is that of libstdc++ on 64-bit machines,
 //! with which MQSim's own Makefile builds. Time is linear in the objects, about one per chip.
 //!
 //! Sources: the names are those of CMU-SAFARI/MQSim at 7ec40e3; the hash is Appleby's MurmurHash64A
@@ -10,8 +10,8 @@
 
 const HASH_SEED: u64 = 0xc70f_6907;
 const HASH_FACTOR: u64 = 0xc6a4_a793_5bd1_e995;
-/// Numbers of buckets. The map uses each of them from the first element that does not fit into the
-/// previous number.
+/// Numbers of buckets. The map goes to the next number when an element does not fit into the
+/// current one.
 const BUCKET_COUNTS: [usize; 16] = [
     1, 13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10_273, 20_753, 42_043, 85_229, 172_933,
     351_061,
@@ -91,7 +91,7 @@ struct Node {
     next: Option<usize>,
 }
 
-/// What precedes the first node of a bucket in the list of all nodes.
+/// The head or the node that precedes the first node of a bucket in the list of all nodes.
 #[derive(Clone, Copy)]
 enum Before {
     Head,

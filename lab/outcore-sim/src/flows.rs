@@ -3,6 +3,8 @@
 //! Contract: a flow submits each of its requests once, in the order of its generator or list.
 //! Completed requests are counted per flow.
 
+use std::collections::VecDeque;
+
 use crate::drive::{Done, Drive, Host};
 use crate::flow_order::{Chips, Source, start_order};
 use crate::quantities::{NS, Ps};
@@ -19,6 +21,22 @@ struct Generator {
     last: u64,
     hot_last: u64,
     next_streaming: u64,
+    zones: Option<ZoneWriter>,
+}
+
+/// The place of a flow that writes its zones in order.
+#[derive(Debug)]
+struct ZoneWriter {
+    zone_sectors: u64,
+    /// Writes are multiples of this.
+    unit_sectors: u64,
+    /// Its writes are appends.
+    appends: bool,
+    /// Zones to reset before the next write, by their first sectors.
+    resets: VecDeque<u64>,
+    has_begun: bool,
+    /// The resets before the next write have been made.
+    is_ready: bool,
 }
 
 impl Generator {
@@ -42,7 +60,62 @@ impl Generator {
             last,
             hot_last,
             next_streaming,
+            zones: None,
         }
+    }
+
+    /// Lets a streaming generator write zones in order. It begins with a whole zone.
+    fn in_zones(mut self, drive: &Drive, at: u16, appends: bool) -> Self {
+        let zone_sectors = drive.zone_sectors(at);
+        let is_writer = self.spec.read_ratio < 1.0;
+        if zone_sectors > 0 && is_writer && self.spec.addresses == Addresses::Streaming {
+            self.next_streaming -= (self.next_streaming - self.first) % zone_sectors;
+            self.zones = Some(ZoneWriter {
+                zone_sectors,
+                unit_sectors: u64::from(drive.p.unit_sectors),
+                appends,
+                resets: VecDeque::new(),
+                has_begun: false,
+                is_ready: false,
+            });
+        }
+        self
+    }
+
+    /// The next write of the zones, or a reset in front of it. Every zone is reset before its first
+    /// write; with three zones or more, while the zone before it is written.
+    fn next_in_zones(&mut self, sectors: u32) -> Option<(Op, u64, u32)> {
+        let zones = self.zones.as_mut()?;
+        let (first, after) = (self.first, self.last + 1);
+        let inside = (self.next_streaming - first) % zones.zone_sectors;
+        if inside == 0 && zones.resets.is_empty() && !zones.is_ready {
+            let next = self.next_streaming + zones.zone_sectors;
+            let next = if next >= after { first } else { next };
+            let is_ahead = after - first > 2 * zones.zone_sectors;
+            if !is_ahead || !zones.has_begun {
+                zones.resets.push_back(self.next_streaming);
+            }
+            if is_ahead {
+                zones.resets.push_back(next);
+            }
+            zones.has_begun = true;
+            zones.is_ready = true;
+        }
+        if let Some(zone) = zones.resets.pop_front() {
+            return Some((Op::Trim, zone, zones.zone_sectors as u32));
+        }
+        zones.is_ready = false;
+        let sectors = u64::from(sectors).next_multiple_of(zones.unit_sectors);
+        let sectors = sectors.min(zones.zone_sectors - inside);
+        let lba = match zones.appends {
+            true => self.next_streaming - inside,
+            false => self.next_streaming,
+        };
+        self.next_streaming += sectors;
+        if self.next_streaming >= after {
+            self.next_streaming = first;
+        }
+        Some((Op::Write, lba, sectors as u32))
     }
 
     fn next(&mut self) -> (Op, u64, u32) {
@@ -55,10 +128,16 @@ impl Generator {
             Op::Write
         };
         let sectors = streams.draw_size(self.spec.sizes);
+        if op == Op::Write
+            && let Some(request) = self.next_in_zones(sectors)
+        {
+            return request;
+        }
+        let streams = &mut self.streams;
         let align = u64::from(self.spec.align_sectors);
         let mut lba = match self.spec.addresses {
-            Addresses::Streaming => self.streaming(sectors),
-            Addresses::Uniform => {
+            Addresses::Streaming if self.zones.is_none() => self.streaming(sectors),
+            Addresses::Streaming | Addresses::Uniform => {
                 let lba = self.streams.address.between(self.first, self.last);
                 if lba + u64::from(sectors) > self.last {
                     self.first
@@ -153,7 +232,8 @@ impl Flows {
                     let running =
                         match &config.origin {
                             Origin::Synthetic(spec) => Running::Synthetic(Box::new(
-                                Generator::new(spec, first, last, drive.p.draw_rules()),
+                                Generator::new(spec, first, last, drive.p.draw_rules())
+                                    .in_zones(drive, at as u16, config.queue.append),
                             )),
                             Origin::List(list) => {
                                 let list = list.clone();

@@ -2,9 +2,9 @@
 //! table.
 //!
 //! Contract: hints only. They change nothing that a program can observe except for the time (and,
-//! for large pages, how much of a table is resident). Where the machine lacks a hint, it does
-//! nothing; a wrong hint costs little. They are in a file of their own because it holds the
-//! simulator's only unsafe code.
+//! for large pages, how much of a table is resident). A hint that the machine lacks does nothing; a
+//! wrong hint costs little. They are in a file of their own because it holds the simulator's only
+//! unsafe code.
 //!
 //! A mapping table is larger than the processor's caches, and reads go anywhere in it. The address
 //! of an entry is known at submission, some events before the entry is needed.

@@ -2,9 +2,9 @@
 //!
 //! Contract: the plan is the engine's ([`outcore::sort::plan`]) for the rates of simulated drives,
 //! with everything spread evenly over them. If the engine cannot sort the size in the memory, its
-//! error is returned. A phase takes the longest of three times: that of the drives, whose reads and
-//! writes overlap and which may share a ceiling; the computation; and the time in which the memory
-//! bus moves the data.
+//! error is returned. A phase takes the longest of three times: those of the drives, of the
+//! computation and of the memory bus. Reads and writes of the drives overlap, and the drives may
+//! share a ceiling.
 //!
 //! Bytes cross the memory bus more often than the link. In a distribution they cross five times: a
 //! drive writes them to memory, a core reads them, the bucket's buffer is loaded from memory and
@@ -229,8 +229,8 @@ pub fn plan_sort(
     })
 }
 
-/// The least of 1/8 more memory, 2/8 more and so on with which one distribution is enough, up to
-/// 64 times the memory of `size`.
+/// The smallest memory for which one distribution is enough. It is tried in steps of 1/8 of the
+/// memory of `size`, up to 64 times that memory.
 fn memory_of_one_distribution(size: &SortSize) -> Option<u64> {
     let step_bytes = size.job.memory_bytes / 8;
     let enough = |steps: u64| {

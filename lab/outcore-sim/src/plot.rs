@@ -172,7 +172,7 @@ fn responses(names: &[String], log: &[Done]) -> Vec<Series> {
     lines
 }
 
-/// The value of a sorted list that `share` of its values do not exceed.
+/// The smallest value of a sorted list such that `share` of the list's values do not exceed it.
 fn percentile(sorted: &[Ps], share: f64) -> Option<Ps> {
     let rank = libm::ceil(sorted.len() as f64 * share) as usize;
     sorted.get(rank.max(1) - 1).copied()
@@ -202,7 +202,7 @@ fn rates(completions: impl Iterator<Item = Ps>, end: Ps) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::Op;
+    use crate::drive::{Op, Status};
     use crate::quantities::NS;
 
     fn done(at: u64) -> Done {
@@ -210,6 +210,7 @@ mod tests {
             tag: 0,
             queue: (at % 2) as u16,
             op: Op::Read,
+            status: Status::Success,
             lba: 0,
             sectors: 8,
             arrival: 0,

@@ -248,7 +248,9 @@ impl Preset {
                 let is_ours = ["sata_", "command_"]
                     .iter()
                     .any(|p| value.key.starts_with(p));
-                !is_ours && !["throttle", "energy", "slc"].contains(&value.table.as_str())
+                !is_ours
+                    && !["throttle", "energy", "slc", "namespaces", "zones", "fdp"]
+                        .contains(&value.table.as_str())
             };
             let mqsims = all.iter_mut().filter(is_mqsims);
             mqsims.for_each(|value| value.provenance = Provenance::Mqsim);
@@ -273,8 +275,8 @@ impl Preset {
     /// its data fills the same share of the blocks that collection leaves.
     ///
     /// The time of an erase shrinks with the pages of a block, so that erasing costs the same per
-    /// page. It may be suspended for the same share of that time. A read that waits for an erase
-    /// without suspension therefore waits less than on the whole drive.
+    /// page. An erase may be suspended during the same share of its time. A read that waits for an
+    /// erase without suspension therefore waits less than on the whole drive.
     pub fn scaled(&self, blocks: u32, pages: u32) -> Result<DriveConfig> {
         let mut config = self.config()?;
         let usable = usable_share(&config);
@@ -339,8 +341,8 @@ impl Preset {
         let planes = u64::from(f.channels) * u64::from(f.chips * f.dies * f.planes);
         let pages = flash_bytes / (planes * f.page.0).max(1);
         // Keeps the number of blocks rather than their pages. For collection, many blocks matter
-        // more than long blocks. With few blocks, its reserve is a larger share than on the drive
-        // itself.
+        // more than long blocks. With few blocks, the reserve of collection is a larger share than
+        // on the drive itself.
         let blocks = (pages / 32).clamp(128, u64::from(f.blocks));
         let a_block = pages.div_ceil(blocks).clamp(32, u64::from(f.pages));
         self.scaled(blocks as u32, a_block as u32)
@@ -358,9 +360,9 @@ const FREE_BLOCKS: f64 = 8.0;
 /// Free blocks per plane below which collection goes before everything.
 const HARD_FREE_BLOCKS: f64 = 3.0;
 
-/// Share of a plane's blocks that can be full of data at a time: all except for those that
+/// Share of a plane's blocks that can be full of data at a time. The other blocks are those that
 /// collection keeps free, the two that are being written, and one that is being collected. With
-/// this rule and at least 256 blocks per plane, simulated write amplification depends on the size
+/// this rule and at least 256 blocks per plane, simulated write amplification varies with the size
 /// by at most a tenth. With 128 blocks it is a sixth lower.
 fn usable_share(config: &DriveConfig) -> f64 {
     const IN_USE: f64 = 3.0;

@@ -10,8 +10,9 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::drive::spaces::Moves;
 use crate::drive::stats::{DriveStats, Wear};
-use crate::drive::{Done, Drive, Op};
+use crate::drive::{Done, Drive, Op, Status};
 use crate::quantities::{NS, Ps, SECOND};
 
 /// Results of one flow.
@@ -27,6 +28,8 @@ pub(crate) struct FlowStats {
     pub reads: u64,
     /// Bytes read and written.
     pub bytes: u64,
+    /// Completed requests that failed, in the order of [`Status::ERRORS`].
+    pub failed: [u64; Status::ERRORS.len()],
     response_ps: u128,
     end_to_end_ps: u128,
     histogram: Histogram<u64>,
@@ -55,6 +58,7 @@ impl FlowStats {
             serviced: 0,
             reads: 0,
             bytes: 0,
+            failed: [0; Status::ERRORS.len()],
             response_ps: 0,
             end_to_end_ps: 0,
             histogram: histogram(),
@@ -68,9 +72,15 @@ impl FlowStats {
         let response = done.completed - done.enqueued;
         self.serviced += 1;
         self.reads += u64::from(done.op == Op::Read);
-        // A trim moves no data.
-        if done.op != Op::Trim {
-            self.bytes += u64::from(done.sectors) * 512;
+        if done.status == Status::Success {
+            // A trim moves no data.
+            if done.op != Op::Trim {
+                self.bytes += u64::from(done.sectors) * 512;
+            }
+        } else {
+            let mut errors = Status::ERRORS.iter();
+            let at = errors.position(|(status, _)| *status == done.status);
+            self.failed[at.unwrap_or_default()] += 1;
         }
         self.response_ps += u128::from(response);
         self.end_to_end_ps += u128::from(done.completed - done.arrival);
@@ -94,6 +104,9 @@ impl FlowStats {
         self.serviced += other.serviced;
         self.reads += other.reads;
         self.bytes += other.bytes;
+        for (sum, other) in self.failed.iter_mut().zip(other.failed) {
+            *sum += other;
+        }
         self.response_ps += other.response_ps;
         self.end_to_end_ps += other.end_to_end_ps;
         // Equal bounds: the addition cannot fail.
@@ -143,6 +156,7 @@ impl FlowStats {
             name: self.name.clone(),
             requests: self.serviced,
             generated: self.generated,
+            failed: self.failed.iter().sum(),
             iops: rate(self.serviced),
             bytes_per_s: rate(self.bytes),
             mean_response_ns: mean(self.response_ps),
@@ -177,6 +191,8 @@ pub struct FlowSummary {
     pub requests: u64,
     /// Requests generated.
     pub generated: u64,
+    /// Completed requests that failed (zoned namespaces only).
+    pub failed: u64,
     /// Completed requests per second, over `rates_over_ns`.
     pub iops: f64,
     /// Bytes of completed requests per second, over `rates_over_ns`.
@@ -246,6 +262,37 @@ impl Breakdown {
     }
 }
 
+/// What was written to a namespace, or with a placement handle.
+#[derive(Debug, Clone, Serialize)]
+pub struct PartSummary {
+    /// Its number, or `collected` for data that collection has taken from all handles.
+    pub name: String,
+    /// Mapping units that the host wrote.
+    pub host_units: u64,
+    /// Mapping units that collection, folding and wear levelling moved.
+    pub moved_units: u64,
+    /// Units written to flash per unit of the host, without slots that stay empty.
+    pub write_amplification: f64,
+}
+
+impl PartSummary {
+    /// One per part; those from `numbers` on hold collected data.
+    fn all(parts: &[Moves], numbers: usize) -> Vec<Self> {
+        let parts = parts.iter().enumerate();
+        parts
+            .map(|(at, moves)| PartSummary {
+                name: match at < numbers {
+                    true => at.to_string(),
+                    false => "collected".to_owned(),
+                },
+                host_units: moves.host_units,
+                moved_units: moves.moved_units,
+                write_amplification: moves.write_amplification(),
+            })
+            .collect()
+    }
+}
+
 /// All results of a run of one drive.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
@@ -261,6 +308,12 @@ pub struct Summary {
     pub counters: DriveStats,
     /// Slots programmed per unit that the host wrote.
     pub write_amplification: f64,
+    /// By namespace, if the drive has namespaces.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<PartSummary>,
+    /// By placement handle, if the drive has handles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub handles: Vec<PartSummary>,
     /// Energy of the run.
     pub energy_joules: f64,
     /// Erases of the blocks.
@@ -291,12 +344,15 @@ impl Summary {
         let times = Times { rates_ps, end_ps };
         let summaries = flows.map(|flow| flow.summary(times)).collect();
         let counters = drive.stats();
+        let parts = &counters.parts;
         Summary {
             drive: name.to_owned(),
             flows: summaries,
             total: total.summary(times),
             lost_requests: 0,
             write_amplification: counters.write_amplification(),
+            namespaces: PartSummary::all(&parts.namespaces, usize::MAX),
+            handles: PartSummary::all(&parts.handles, drive.handles()),
             energy_joules: counters.energy_joules(end_ps),
             wear: drive.wear(),
             breakdown: Breakdown::of(drive, end_ps),

@@ -3,7 +3,7 @@
 //! Model: P. L'Ecuyer, "Good parameters and implementations for combined multiple recursive random
 //! number generators", Operations Research 47(1), 1999. State and step are integers, so a seed
 //! gives the same stream on every machine; logarithm and square root come from the `libm` crate for
-//! the same reason. A seed selects the start as in MQSim. MQSim means to skip
+//! the same reason. A seed selects the start as in MQSim. MQSim intends to skip
 //! `(seed / 200 + 1) * 2^(seed % 200)` steps, but its products wrap at 64 bits, which leads to
 //! another start of the same generator. That start is as good as any, and reproducing it
 //! regenerates MQSim's synthetic workloads request by request.

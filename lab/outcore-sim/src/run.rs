@@ -20,7 +20,7 @@ use outcore_io::{Error, Result};
 
 use crate::config::DriveConfig;
 use crate::drive::need::check_log;
-use crate::drive::{Done, Drive};
+use crate::drive::{Done, Drive, Status};
 use crate::fit::{self, Fit};
 use crate::flows::Flows;
 use crate::report::Summary;
@@ -29,8 +29,8 @@ use crate::workload::{FlowConfig, Origin};
 /// Events between two calls of [`Watch`]: less than a millisecond.
 pub(crate) const WATCH_EVENTS: u32 = 4096;
 
-/// Events between two checks for the end of the warm-up or of the flows; the precision of these
-/// ends.
+/// Events between two checks for the end of the warm-up or of the flows. These ends are precise to
+/// this many events.
 const WARM_UP_EVENTS: u32 = 64;
 
 /// Asks regularly whether a run should continue, for callers that may be interrupted.
@@ -96,12 +96,41 @@ fn expected_requests(flow: &FlowConfig) -> u64 {
     }
 }
 
+/// Warns about requests that failed or never ended, and about workloads that measure nothing.
+fn warn(drive: &Drive, host: &Flows, lost: u64, warnings: &mut Vec<String>) {
+    if lost > 0 {
+        warnings.push(format!(
+            "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
+        ));
+    }
+    for flow in host.stats() {
+        for ((_, name), count) in Status::ERRORS.iter().zip(flow.failed) {
+            if count > 0 {
+                warnings.push(format!(
+                    "{count} requests of flow `{}` failed: {name}",
+                    flow.name
+                ));
+            }
+        }
+    }
+    if drive.stats().completed == 0 && lost == 0 {
+        warnings.push("no request was made: the workload is empty".to_owned());
+    }
+    if drive.stats().unwritten_reads > drive.stats().page_reads {
+        warnings.push(
+            "most reads were of data that were never written, so they needed no flash: precondition = \
+             true fills the drive first"
+                .to_owned(),
+        );
+    }
+}
+
 /// Simulates `flows` on one drive.
 ///
 /// # Errors
 /// An invalid configuration or flow; a list that reaches beyond the drive ([`RunOptions::fit`]); a
-/// run that cannot end, with the resource that blocks it; flows that end within the warm-up; an
-/// error from [`RunOptions::watch`].
+/// run that cannot end (the error names the resource that blocks it); flows that end within the
+/// warm-up; an error from [`RunOptions::watch`].
 pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> Result<Outcome> {
     let queues: Vec<_> = flows.iter().map(|flow| flow.queue.clone()).collect();
     if options.keep_log {
@@ -170,21 +199,7 @@ pub fn run(config: &DriveConfig, flows: &[FlowConfig], options: &RunOptions) -> 
     })?;
     let mut warnings = options.warnings.clone();
     warnings.extend(fitted);
-    if lost > 0 {
-        warnings.push(format!(
-            "{lost} requests never finished: MQSim drops operations that meet a block under collection, and compat = \"mqsim\" reproduces that"
-        ));
-    }
-    if drive.stats().completed == 0 && lost == 0 {
-        warnings.push("no request was made: the workload is empty".to_owned());
-    }
-    if drive.stats().unwritten_reads > drive.stats().page_reads {
-        warnings.push(
-            "most reads were of data that were never written, so they needed no flash: precondition = \
-             true fills the drive first"
-                .to_owned(),
-        );
-    }
+    warn(&drive, &host, lost, &mut warnings);
     let mut summary =
         measured.unwrap_or_else(|| Summary::new(&config.name, measured_from, host.stats(), &drive));
     summary.lost_requests = lost;

@@ -2,8 +2,8 @@
 //!
 //! Contract: points come in the order of the axes, the last axis fastest, independent of the core
 //! that ran them. Each point equals a single run with its settings. An error names its settings.
-//! Memory: one drive per thread at a time; without a given number of threads, as many of them run
-//! as free memory has room for.
+//! Memory: one drive per thread at a time. If the caller gives no number of threads, as many
+//! threads run as free memory has room for.
 
 #[cfg(feature = "cli")]
 pub(crate) mod show;

@@ -22,6 +22,32 @@ pub enum Op {
     Trim,
 }
 
+/// How a request ended. The errors are those of zoned namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    /// Served.
+    #[default]
+    Success,
+    /// A write away from the write pointer, or of a part of a mapping unit.
+    ZoneInvalidWrite,
+    /// A write to a full zone.
+    ZoneIsFull,
+    /// A write beyond the end of its zone.
+    ZoneBoundary,
+    /// A write to an empty zone while as many zones are active as may be.
+    TooManyActiveZones,
+}
+
+impl Status {
+    /// The errors, with their names in NVMe.
+    pub(crate) const ERRORS: [(Status, &'static str); 4] = [
+        (Status::ZoneInvalidWrite, "Zone Invalid Write"),
+        (Status::ZoneIsFull, "Zone Is Full"),
+        (Status::ZoneBoundary, "Zone Boundary Error"),
+        (Status::TooManyActiveZones, "Too Many Active Zones"),
+    ];
+}
+
 /// How the data cache treats a queue's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -50,6 +76,12 @@ pub struct QueueConfig {
     pub working_set: f64,
     /// Share of the range that preconditioning fills.
     pub occupancy: f64,
+    /// Number of the namespace, if the drive has namespaces.
+    pub namespace: u16,
+    /// Placement handle of its writes, if the drive has handles.
+    pub handle: u16,
+    /// Its writes to zones are appends: the drive chooses their place in the zone.
+    pub append: bool,
 }
 
 impl Default for QueueConfig {
@@ -60,6 +92,9 @@ impl Default for QueueConfig {
             ids: [Vec::new(), Vec::new(), Vec::new(), Vec::new()],
             working_set: 1.0,
             occupancy: 0.5,
+            namespace: 0,
+            handle: 0,
+            append: false,
         }
     }
 }
@@ -104,7 +139,7 @@ impl Sizes {
 /// When requests are issued.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pace {
-    /// When one of this many outstanding requests completes.
+    /// A request is issued when one of this many outstanding requests completes.
     Depth(u32),
     /// Poisson arrivals with this mean interval in nanoseconds.
     Interval(u64),

@@ -73,6 +73,12 @@ pub struct FlowFile {
     pub working_set: f64,
     /// Share of the range that holds data before the run.
     pub occupancy: f64,
+    /// Number of its namespace.
+    pub namespace: u16,
+    /// Placement handle of its writes.
+    pub handle: u16,
+    /// Its writes to zones are appends.
+    pub append: bool,
     /// Use of the drive's cache.
     pub caching: Caching,
     /// Priority class.
@@ -105,6 +111,9 @@ impl Default for FlowFile {
             stop: Time(0),
             working_set: 1.0,
             occupancy: 1.0,
+            namespace: 0,
+            handle: 0,
+            append: false,
             caching: Caching::Write,
             class: Class::High,
             channels: Vec::new(),
@@ -223,7 +232,7 @@ const OF_FIO: [(&str, &str); 6] = [
     ),
 ];
 
-/// Below this, every whole f64 is exact.
+/// Every whole number below this is exact as an f64.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 fn set_flow(flow: &FlowFile, key: &str, value: &str) -> Result<FlowFile> {
@@ -349,6 +358,9 @@ impl FlowFile {
                 ],
                 working_set: self.working_set,
                 occupancy: self.occupancy,
+                namespace: self.namespace,
+                handle: self.handle,
+                append: self.append,
             },
             origin: Origin::Synthetic(Synthetic {
                 working_set: self.working_set,

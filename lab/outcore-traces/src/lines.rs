@@ -11,7 +11,7 @@ use std::io::{self, BufRead, ErrorKind};
 pub(crate) enum Line<'a> {
     /// Its bytes, without the line end.
     Text(&'a [u8]),
-    /// It was longer than allowed; contains its first bytes.
+    /// A line that was longer than allowed; this contains its first bytes.
     TooLong(&'a [u8]),
 }
 

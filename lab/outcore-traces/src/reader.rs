@@ -3,11 +3,10 @@
 //! Contract: files of any length are read in constant memory. Corrupt lines are skipped and
 //! counted, or an error with file and line if the caller chooses so. Several files (one per CPU
 //! from blktrace, or the parts of a trace) are merged by time, stably; each file keeps its own
-//! order. Events that are not requests, but that time requests (an issue, a completion), are merged
-//! as well, since the files of two CPUs may have the two ends of a request. Nothing is sorted, so
-//! traces that are not ordered by time stay unordered. A file without any request is an error at
-//! its end, and so is a binary file that ends inside a record. Cost: one pass, no allocation per
-//! line.
+//! order. Issues and completions, which give the response times of requests, are merged as well,
+//! since they may be in the files of two CPUs. Nothing is sorted, so traces that are not ordered by
+//! time stay unordered. A file without any request is an error at its end, and so is a binary file
+//! that ends inside a record. Cost: one pass, no allocation per line.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -349,8 +348,8 @@ impl TraceReader {
     }
 }
 
-/// Chooses the events that count as requests in all files: the queued ones; if no file has any, the
-/// issued ones; if no file has any of these either, the completed ones.
+/// Chooses the events that count as requests in all files: queued events if any file has one,
+/// otherwise issued events if any file has one, otherwise completions.
 fn choose_stage(sources: &mut [Source]) -> Result<()> {
     let events_max = (AHEAD_EVENTS / sources.len().max(1)).max(AHEAD_EVENTS_MIN);
     let mut found = None;

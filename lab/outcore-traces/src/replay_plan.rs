@@ -38,8 +38,8 @@ pub struct Batch {
 ///
 /// A batch holds the requests within `window_ns` of its first one, at most `requests_max`. It is
 /// released at the time of its last request, so no request starts early. Times must have been
-/// rebased (`adapt`). A request with an earlier time than the one before it is released together
-/// with it and counted.
+/// rebased (`adapt`). If a request has an earlier time than the request before it, both are
+/// released together, and the later one in the trace is counted.
 pub struct OpenLoop<I: Iterator<Item = Result<Request>>> {
     inner: Peekable<I>,
     window_ns: u64,
@@ -153,9 +153,9 @@ impl<I: Iterator<Item = Result<Request>>> ClosedLoop<I> {
 /// is the moment of its thread's `reaped`-th completion plus the time for which the thread then
 /// computed (`think_ns`). At the beginning of a phase, the phase's start replaces both.
 ///
-/// A phase starts when everything before it is complete. Given the recorded completion times, no
-/// request is released later than recorded. For threads that took completions only by waiting for
-/// them, each request is released exactly then.
+/// A phase starts when everything before it is complete. If requests complete at their recorded
+/// times, no request is released later than recorded. If a thread took completions only by waiting
+/// for them, its requests are released exactly at their recorded times.
 pub struct DependentLoop<I> {
     inner: Option<I>,
     threads: BTreeMap<u16, Thread>,

@@ -111,13 +111,13 @@ def sort(
 
     Raises: What `outcore.sort` raises. IoError: a task was lost several times.
     """
-    order: dict[str, Any] = {}
     fields = texts(by)
+    given = {"by": fields} if fields else {}
+    options = {**given, "stable": stable, "unique": unique, "descending": descending}
     if fields and descending:
+        # Splitters are in the order of the parts. Only the sort itself also reverses equal keys.
         fields, descending = list(_sample.descending(fields)), False
-    if fields:
-        order["by"] = fields
-    options = {**order, "stable": stable, "unique": unique, "descending": descending}
+    order = {"by": fields} if fields else {}
     return _run(
         "sort", [src], dst, locals(), order=order, options=options, by=[fields],
         is_reversed=descending,

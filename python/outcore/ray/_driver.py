@@ -1,11 +1,11 @@
-"""The driver of a job on a cluster: starts tasks, repeats what was lost, checks totals, publishes.
+"""The driver of a job on a cluster: starts tasks, repeats lost work, checks totals, publishes.
 
 Contract: the first stage partitions each source on some node; the second collects one part from all
 nodes and finishes it. A killed worker costs its task, which Ray starts again. If a node is lost, a
 task of the second stage reports which parts it did not find, and only their sources are partitioned
 again. The output directory appears by one rename when all parts are finished and their totals are
-those of the inputs; otherwise nothing of it remains. An interrupt cancels all tasks and removes what
-they wrote.
+those of the inputs; otherwise nothing of it remains. An interrupt cancels all tasks and removes the
+files that they wrote.
 
 Source: Exoshuffle (Luan et al., SIGCOMM 2023): a shuffle as tasks of a general scheduler.
 
@@ -41,7 +41,7 @@ from ._keeper import Keeper
 
 #: Ray, most of whose functions have no types.
 ray: Any = _ray
-#: Phases of a job, of which the progress counts the bytes.
+#: Phases of a job. The progress counts the bytes of both.
 PHASES = ("partition", "finish")
 #: The list of all parts, which is written last. Readers of tables skip it.
 LIST = "_outcore.json"
@@ -57,8 +57,8 @@ _WAIT_SECONDS = 0.2
 _KEEPER_SECONDS = 60.0
 _FAULT = "_OUTCORE_RAY_FAULT"
 _APART = "_OUTCORE_RAY_APART"
-#: The keepers of this driver by its connection to Ray and by node. They live as long as it, so that
-#: only the first job waits for them.
+#: The keepers of this driver by its connection to Ray and by node. Keepers live as long as the driver, so only the
+#: first job waits for them.
 _KEEPERS: dict[tuple[str, str], Any] = {}
 
 
@@ -70,7 +70,7 @@ class Request:
     dst: str
     #: The inputs: one list of paths, or two for a join, each with the node that has them, if any.
     sides: tuple[tuple[tuple[str | None, list[str]], ...], ...]
-    #: Arguments that say what the inputs are.
+    #: Arguments that determine the kind of the inputs.
     reading: dict[str, Any]
     #: Arguments of the verb for each part.
     options: dict[str, Any]
@@ -151,7 +151,7 @@ class Run:
         self.pending[task.remote(self.job, source, forms[source.side], own)] = ("partition", source)
 
     def results(self) -> Iterator[tuple[str, Any, Any]]:
-        """The results of all tasks as they end: stage, subject, result. More may be started meanwhile."""
+        """The results of all tasks as they end: stage, subject, result. The caller may start more tasks meanwhile."""
         while self.pending:
             ready, _ = ray.wait(list(self.pending), num_returns=1, timeout=_WAIT_SECONDS)
             self.tell("", 0, 0)

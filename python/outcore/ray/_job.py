@@ -23,7 +23,7 @@ class Form:
     reading: dict[str, Any] = field(default_factory=dict)
     #: Arguments with which every verb reads parts of them.
     parts_reading: dict[str, Any] = field(default_factory=dict)
-    #: The same for items without the header of a NumPy array.
+    #: Arguments with which every verb reads items without the header of a NumPy array.
     bare_reading: dict[str, Any] = field(default_factory=dict)
     #: Bytes of a record; 0 for lines and tables.
     record_bytes: int = 0
@@ -43,9 +43,10 @@ class Job:
     threads: int
     #: Directories on each node, for parts and scratch.
     drives: tuple[str, ...]
-    #: For tests: whether nodes that share a file system send parts to each other all the same.
+    #: For tests: whether nodes send parts to each other even if they share a file system.
     is_apart: bool = False
-    #: For tests: where a task ends itself, as `stage:number:file`; it does so once, and makes the file.
+    #: For tests: where a task kills its process, as `stage:number:file`. The file shows that this has happened, so it
+    #: happens once.
     fault: str | None = None
 
 

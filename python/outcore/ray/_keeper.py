@@ -31,7 +31,7 @@ from ._job import Job
 PREFIX = "outcore-ray-"
 #: The file that a living keeper locks.
 _LOCK = "lock"
-#: A directory without a lock is younger than this while its keeper starts.
+#: A directory that is younger than this may lack a lock because its keeper is just starting.
 _YOUNG_SECONDS = 60.0
 _BLOCK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 60.0
@@ -51,15 +51,15 @@ class Keeper:
         self._node = node
         #: The directories of each job by its token, with their locks.
         self._held: dict[str, dict[Path, Any]] = {}
-        #: Jobs that have ended; a call of `hold` may be overtaken by that of `remove`.
+        #: Jobs that have ended: a call of `remove` may overtake the call of `hold` for the same job.
         self._ended: set[str] = set()
         self._holding = threading.Lock()
         self._server = socket.create_server((host, 0), backlog=128)
         threading.Thread(target=self._serve, daemon=True).start()
 
     def hold(self, job: Job) -> tuple[str, int]:
-        """Makes the directories of a job that has not ended, if they are not held; where the server
-        listens."""
+        """Makes the directories of a job, unless the job has ended or the directories exist. Returns the address of the
+        server."""
         with self._holding:
             if job.token not in self._held and job.token not in self._ended:
                 self._held[job.token] = self._locked(job)

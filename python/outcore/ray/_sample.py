@@ -1,9 +1,9 @@
 """Samples of sources, and the splitters that are chosen from them.
 
 Contract: a sample of a file reads a few blocks at random places, not the whole file. Compressed
-text, tables that are not Parquet, and objects without ranges are read once. Splitters are quantiles
-of the samples in the order of the job. They only decide how large parts are: any splitters give a
-correct result.
+text, tables that are not Parquet, and objects of stores without range requests cannot be sampled in
+this way: they are read in full. Splitters are quantiles of the samples in the order of the job. They
+only decide how large parts are: any splitters give a correct result.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def choose(samples: list[bytes], form: Form, parts: int, order: dict[str, Any]) 
 
 
 def _quantiles(items: list[bytes], parts: int) -> list[bytes]:
-    """The borders of equal shares, each once: an equal one would only make an empty part."""
+    """The borders between shares of equal size; a border that comes twice would make an empty part."""
     chosen = (items[number * len(items) // parts] for number in range(1, parts))
     return list(dict.fromkeys(chosen))
 

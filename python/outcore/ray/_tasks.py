@@ -1,8 +1,8 @@
 """The tasks of a job on a cluster: look at inputs, partition a source, finish a part.
 
 Contract: each task is a function of its arguments and of the files that they name. It can run again,
-on another node and after a kill: what it writes appears whole or not at all, under a name of its own
-or with the same bytes. Tasks need no Ray except for the id of their node.
+on another node and after a kill: an output appears whole or not at all, under a name of its own or
+with the same bytes. Tasks need no Ray except for the id of their node.
 
 Bounds: the memory of the job for the engine, and 1 MiB for each of four transfers.
 """
@@ -77,7 +77,7 @@ def form_of(path: str, reading: dict[str, Any], is_table: bool) -> Form:
         cause = f"{path} is {kind}, which is not partitioned for a cluster"
         raise usage("read inputs", cause, "convert it to Parquet with outcore.convert")
     suffix = _TEXT_SUFFIXES[kind]
-    # The name of a part says what it is, whatever the name of the input is.
+    # The name of a part shows its kind, whatever the name of the input is.
     parts = {"jsonl": True} if kind == "jsonl" else {"lines": True}
     return Form(kind, suffix, reading, parts, parts)
 
@@ -164,7 +164,8 @@ def finish(
         if isinstance(found, Missing):
             return found
         maybe_fail(job, "finish", number)
-        # These verbs write the items that they read. They sum them themselves, except for rows.
+        # These verbs write exactly the items that they read, and compute the checksum of the items themselves, except
+        # for rows.
         is_permutation = verb == "shuffle" or (verb == "sort" and not options.get("unique"))
         is_summed = is_permutation and forms[0].record_bytes <= _SUMMED_BYTES_MAX
         is_summed = is_summed and forms[0].kind != "table"
@@ -203,14 +204,14 @@ def _collect(
 ) -> tuple[list[list[str]] | Missing, int]:
     """The paths of all parts on this node, for each side, and the bytes that were fetched."""
     absent: set[int] = set()
-    # A node that does not answer gets only one request, since this may take a minute.
+    # A node that does not answer gets only one request, because a wait for an answer may take a minute.
     silent: set[str] = set()
     fetched_bytes = 0
 
     def get(number: int, side: int, part: Part) -> str:
         nonlocal fetched_bytes
         if part.node == node or not job.is_apart:
-            # A part of a node that shares the drive is also read where it is.
+            # If another node shares the drive, its part is read in place.
             with suppress(OSError):
                 if os.stat(part.path).st_size == part.size_bytes:
                     return part.path
@@ -242,7 +243,7 @@ def _collect(
 
 
 def _check(paths: list[str], parts: tuple[Part, ...], form: Form, job: Job) -> int:
-    """Fails unless the files have the items of these parts, in any order; their number."""
+    """Fails unless the files have the items of these parts, in any order. Returns the number of items."""
     reading = {"lines": True} if form.kind in _TEXT_SUFFIXES else form.parts_reading
     found = _verbs.verify(paths, **reading, **_resources(job))
     _compare(found.records, found.checksum, parts, paths)

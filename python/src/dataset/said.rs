@@ -1,7 +1,7 @@
 //! Python's description of a dataset: files, steps, and functions of the caller.
 //!
-//! Contract: dictionaries become typed values; the names of its parts identify a step. The first
-//! exception of the caller's code is kept, and raised again unchanged.
+//! Contract: dictionaries become typed values; the names of a step's parts identify the step. The
+//! first exception of the caller's code is kept, and raised again unchanged.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -95,7 +95,7 @@ pub(crate) struct Map {
     pub(super) expression: String,
 }
 
-/// Makes other items with a function, or keeps some.
+/// Makes other items with a function, or keeps some items.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct CallStep {
@@ -120,7 +120,7 @@ pub(crate) struct EnumerateStep {
     pub(super) numbered: request::Records,
 }
 
-/// Items with those that follow them.
+/// Each item with the items that follow it.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct WindowsStep {
@@ -135,7 +135,7 @@ pub(crate) struct ReverseStep {
     pub(super) is_reversed: bool,
 }
 
-/// Merges files that are in order; `merge_by` gives an order that is not their own.
+/// Merges files that are already in order; `merge_by` gives an order other than that of their type.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct MergeStep {
@@ -144,7 +144,7 @@ pub(crate) struct MergeStep {
     pub(super) stable: bool,
 }
 
-/// Sorts records; `records` gives an order that is not their own.
+/// Sorts records; `records` gives an order other than that of their type.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct SortStep {

@@ -45,8 +45,8 @@ pub(crate) fn describe(
     })
 }
 
-/// The passes of a consumer, as text, with the plan of the first. Only headers and a sample are
-/// read.
+/// The passes of a consumer, as text, with the plan of the first pass. Only headers and a sample
+/// are read.
 #[pyfunction]
 pub(crate) fn explain(py: Python<'_>, request: Dataset, consumer: String) -> PyResult<String> {
     watched(py, request, Mode::Plans, None, move |mut opened, _| {

@@ -15,7 +15,7 @@ pub(crate) fn what(py: Python<'_>, request: request::Asked) -> PyResult<&'static
     run::watch(py, None, |run| jobs::what(request, run))
 }
 
-/// Bytes of memory that a job of these means may use.
+/// Bytes of memory that a job with these resources may use.
 #[pyfunction]
 pub(crate) fn memory_bytes(py: Python<'_>, resources: request::Resources) -> PyResult<u64> {
     run::watch(py, None, move |run| {

@@ -19,7 +19,7 @@ use super::{Finding, Severity};
 /// The sources that are compiled, and which of them only for tests.
 #[derive(Debug)]
 pub(super) struct Modules {
-    /// From path to whether only tests compile it.
+    /// For each path, whether only tests compile the file.
     reached: BTreeMap<String, bool>,
 }
 

@@ -251,7 +251,8 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
     ("lab/outcore-chart/", &[&["chart"], &["axis"], &["draw"]]),
     ("lab/outcore-report/", &[&["report"]]),
 ];
-/// All modules that no layer names. The layer of the verbs has it, so that no verb is listed here.
+/// In a layer, stands for all modules that no layer names. The layer of the verbs uses this mark,
+/// so that no verb is listed here.
 const OTHERS: &str = "...";
 /// This file, for findings about its own list.
 const OWN_PATH: &str = "xtask/src/tidy/layers.rs";

@@ -67,7 +67,7 @@ pub enum Severity {
 pub struct Finding {
     /// File, relative to the root, with `/`.
     pub path: String,
-    /// Line, from 1; 1 if the whole file is meant.
+    /// Line, from 1; 1 for a breach of the whole file.
     pub line: usize,
     /// Name of the rule, as in the allow-list.
     pub check: &'static str,

@@ -1,7 +1,7 @@
 //! Collects the names that a Rust source offers to others, and those that it takes from others.
 //!
 //! Contract: the syntax gives the `pub` names and the names in their signatures. The tokens, which
-//! include the bodies of macros, give the names that the source takes from something. Names that a
+//! include the bodies of macros, give the names that the source takes from others. Names that a
 //! macro generates are not seen.
 
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ pub(super) struct Public {
 pub(super) struct Offers {
     /// Its public names.
     pub publics: Vec<Public>,
-    /// Names that the source takes from something, also in macros.
+    /// Names that the source takes from others, also in macros.
     pub taken: BTreeSet<String>,
     /// Identifiers in the fenced programs of its comments.
     pub words_of_examples: BTreeSet<String>,
@@ -224,7 +224,7 @@ fn owner_of(kind: &syn::Type) -> Option<String> {
     }
 }
 
-/// Collects the names that are taken from something: those after `::` or `.`, and those in the
+/// Collects the names that a source takes from others: names after `::` or `.`, and names in the
 /// braces of an import.
 fn taken(stream: TokenStream, is_import: bool, found: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = stream.into_iter().collect();

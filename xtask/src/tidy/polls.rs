@@ -1,10 +1,10 @@
 //! Restricts who submits and polls.
 //!
 //! Contract: only `outcore-io` runs a loop of submitting requests and polling for them. All other
-//! crates use its `transfers`, which keeps windows full, adds places to errors and ends early. A
-//! port, a submitter or a queue (by its name) that is polled in the sources of another crate under
-//! `crates/` or `python/`, outside tests, is a breach. Crates under `lab/` measure queues
-//! themselves and may poll them.
+//! crates use its `transfers`, which keeps windows full, names drive, file and offset in errors,
+//! and takes back all requests in flight if a job ends early. A port, a submitter or a queue (by
+//! its name) that is polled in the sources of another crate under `crates/` or `python/`, outside
+//! tests, is a breach. Crates under `lab/` measure queues themselves and may poll them.
 
 use super::rust::{Source, Sources};
 use super::{Finding, Severity};

@@ -4,10 +4,11 @@
 //! constant, module, re-export and inherent method must be used. The rule compares names, not
 //! paths: a name that equals a used one counts as used. A finding is therefore always true, and
 //! some unused names remain unseen. A name is used in three cases:
-//! 1. A source outside the library's own modules takes it from something (`a::name`, `a.name`,
-//!    `use a::{name}`), in a package that depends on the library in any way: other crates, the
-//!    package's own binary, tests, benches, examples, the fuzz targets. A word in fenced Rust code
-//!    of a page or a comment also counts, because that is a program of its own.
+//! 1. A source outside the library's own modules takes the name from something (`a::name`,
+//!    `a.name`, `use a::{name}`), in a package that depends on the library in any way. Such sources
+//!    are other crates, the package's own binary, tests, benches, examples and the fuzz targets. A
+//!    word in fenced Rust code of a page or a comment also counts, because that is a program of its
+//!    own.
 //! 2. It appears in the signature of something that is used: a parameter, a result, a bound, a
 //!    public field, a variant's field, or the methods of a trait. The compiler requires such a type
 //!    to be public.
@@ -39,7 +40,7 @@ struct Library<'a> {
     users: Vec<&'a str>,
     /// The files of its own modules, except for those of tests.
     modules: Vec<&'a Source>,
-    /// Names that sources outside these modules take from something.
+    /// Names that sources outside these modules take from others.
     taken_outside: BTreeSet<&'a str>,
 }
 

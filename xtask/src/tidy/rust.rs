@@ -51,7 +51,7 @@ pub(super) struct Export {
 pub(super) struct ModuleFile {
     /// The module's name.
     pub name: String,
-    /// Modules of the same file around it.
+    /// The modules of this file that contain it.
     pub inside: Vec<String>,
     /// Path given by an attribute.
     pub path: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct Import {
     pub is_public: bool,
     /// Line of the `use`.
     pub line: usize,
-    /// Modules of the same file around it.
+    /// The modules of this file that contain it.
     pub inside: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct PathUse {
     pub line: usize,
     /// The names, including `crate`, `self` and `super`.
     pub segments: Vec<String>,
-    /// Modules of the same file around it.
+    /// The modules of the same file that contain the path.
     pub inside: Vec<String>,
 }
 

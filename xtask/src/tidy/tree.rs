@@ -10,7 +10,7 @@ use std::process::Command;
 
 const TEXT_BYTES_MAX: u64 = 1 << 20;
 
-/// Skipped where git is not available.
+/// Folders that are skipped where git is not available.
 const BUILD_FOLDERS: [&str; 9] = [
     ".git",
     "target",

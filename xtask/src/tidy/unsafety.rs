@@ -146,7 +146,7 @@ mod tests {
         let mut files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), text)).collect();
         files.push((OWN_PATH, ""));
         assert_eq!(idle(&files), [""; 0]);
-        // The code of the first place is safe now.
+        // The first place has no unsafe code.
         files[0].1 = "fn f() {}";
         assert_eq!(idle(&files), [PLACES[0].0]);
     }

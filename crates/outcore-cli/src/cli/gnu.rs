@@ -458,7 +458,7 @@ impl<'a> Line<'a> {
             "buffer_bytes" => {
                 parse_buffer_bytes(&text)?;
             }
-            // In all other commands of outcore this is a tab.
+            // In all other commands of outcore, this text means a tab.
             "separator" if self.is_gnu && text == "\\t" => {
                 return Err(wrong("multi-character tab '\\t'"));
             }
@@ -538,7 +538,7 @@ impl<'a> Line<'a> {
         }
         let is_short = |item: &Item| matches!(item, Item::Key(_, KeyForm::Short));
         if self.is_gnu || self.items.iter().any(is_short) {
-            // Then all of them are keys of lines, in the order of the command line.
+            // In this case, all keys are keys of lines, in the order of the command line.
             for item in &mut self.items {
                 if let Item::Key(_, form) = item {
                     *form = KeyForm::Short;

@@ -1,8 +1,8 @@
 //! Inputs that do not exist because a word of the command line is in the wrong place.
 //!
 //! Contract: an error about a missing input gets another hint if the words explain it: a unit that
-//! stands apart from its number, a file before an expression, a number without its option, a column
-//! without its own. Reads at most the first bytes of a table of text.
+//! is separated from its number, a file before an expression, or a number or a column without its
+//! option. Reads at most the first bytes of a table of text.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,7 +11,7 @@ use clap::{Arg, ValueHint};
 use outcore::{Error, Kind};
 use outcore_front::inputs::{self, FilesOnly, Streams};
 use outcore_io::units;
-use outcore_verbs::usage::called;
+use outcore_verbs::usage::{called, has_count};
 
 use super::Cli;
 
@@ -203,7 +203,14 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
         let found = root.find_subcommand(word)?;
         Some((word.to_string_lossy(), found))
     })?;
-    let number = missing.to_str().filter(|text| text.parse::<u64>().is_ok());
+    let text = missing.to_str()?;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if let (Some(start), "tail") = (text.strip_prefix('+'), command.get_name())
+        && is_number(start)
+    {
+        return Some(format!("-n {text} takes the items from number {start} on"));
+    }
+    let number = Some(text).filter(|text| is_number(text));
     if let (Some(number), true) = (number, has_count(command)) {
         return Some(format!("-n {number} is the number of items"));
     }
@@ -228,10 +235,4 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
         let (text, file) = (missing.display(), operand.to_string_lossy());
         format!("the expression comes first: outcore {name} '{text}' {file}")
     })
-}
-
-/// Whether `-n` gives the number of items that a command takes.
-fn has_count(command: &clap::Command) -> bool {
-    let mut options = command.get_arguments();
-    options.any(|option: &Arg| option.get_short() == Some('n'))
 }

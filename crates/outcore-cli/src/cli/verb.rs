@@ -19,7 +19,7 @@ use super::deferred::defer;
 pub(crate) struct Answer {
     /// Its report.
     pub(crate) report: Value,
-    /// The same for people.
+    /// The report in words, for people.
     pub(crate) words: Words,
     /// Whether the result of a check is positive.
     pub(crate) is_right: bool,
@@ -78,7 +78,7 @@ fn run<V: Verb>(host: &dyn Host, args: &V::Args) -> Result<Answer> {
 /// Adds the verbs of the root to a command, or those of a group.
 struct Add {
     group: Option<String>,
-    /// Present between calls.
+    /// `None` only during a call.
     command: Option<Command>,
 }
 

@@ -1,7 +1,7 @@
 //! The subcommands, one file each. Each takes its flags and returns the exit code, or the error
 //! that decides on it.
 //!
-//! Contract: nothing here ends the process or prints past the
+//! Contract: nothing here ends the process, and everything is printed through the
 //! [`Reporter`](outcore_terminal::report::Reporter).
 
 pub(crate) mod demo;

@@ -1,8 +1,8 @@
 //! Verbs of `outcore-verbs`.
 //!
-//! Contract: a verb's report becomes the summary event and lines on standard error. The exit code
-//! is 1 if a check failed, that of the error in a report if there is one, and that of a closed pipe
-//! if its reader went away.
+//! Contract: a verb's report becomes the summary event and lines on standard error, once its
+//! results are stored as datasets and objects. The exit code is 1 if a check failed, that of the
+//! error in a report if there is one, and that of a closed pipe if its reader went away.
 
 use outcore::Result;
 
@@ -14,6 +14,10 @@ use crate::pipe::{self, CLOSED_PIPE};
 pub(crate) fn run(context: &Context, verb: &VerbCommand) -> Result<u8> {
     match verb.run(context) {
         Ok(answer) => {
+            let is_done = answer.is_right && answer.fault.is_none();
+            if is_done && !context.reporter.recorder().has_failed() {
+                context.files.finish()?;
+            }
             context.reporter.report(answer.report, &answer.words);
             match answer.fault {
                 Some(fault) => Err(fault),

@@ -1,7 +1,7 @@
 //! `--checksum`: `sort` and `shuffle` report the checksum that `verify` finds in their output.
 //!
-//! Contract: for lines, JSON lines, numbers and records, in memory and through scratch, on one
-//! thread and on several.
+//! Contract: this holds for lines, JSON lines, numbers and records, in memory and through scratch,
+//! on one thread and on several.
 
 use crate::support::*;
 
@@ -31,7 +31,7 @@ fn check(place: &TestDir, job: &str, output: &str, reading: &str) {
 fn numbers_and_records_have_the_checksum_of_verify() {
     let place = TestDir::in_memory();
     let mut numbers = random_u64(3_000_000, 5);
-    // Half of them are equal, and are only counted.
+    // Half of the numbers are equal; the sort only counts these.
     numbers.extend(7_u64.to_le_bytes().repeat(3_000_000));
     place.write("in", &numbers);
     check(&place, "sort in --type u64", "out", "--type u64");
@@ -82,6 +82,53 @@ fn lines_have_the_checksum_of_verify() {
     check(&place, "sort in.txt --lines", "out.txt", "--lines");
     check(&place, "sort in.txt --lines -u", "out.txt", "--lines");
     check(&place, "shuffle in.jsonl", "out.jsonl", "--lines");
+}
+
+#[test]
+fn a_record_of_csv_counts_as_one_line_without_the_header() {
+    let place = TestDir::in_memory();
+    place.write("in.csv", b"k,v\n2,b\n1,a\n2,b\n");
+    place.write("rows.txt", b"2,b\n1,a\n2,b\n");
+    let words = [
+        "sort",
+        "in.csv",
+        "--csv",
+        "--by",
+        "k",
+        "-o",
+        "o.csv",
+        "--checksum",
+        "--json",
+    ];
+    let sorted = place.run(&words).ok();
+    let rows = place.run(&["verify", "rows.txt", "--lines", "--json"]);
+    assert_eq!(checksum_of(&sorted), checksum_of(&rows));
+}
+
+#[test]
+fn parts_that_were_summed_are_told_with_their_sums() {
+    let place = TestDir::in_memory();
+    place.write("in", &random_u64(1000, 3));
+    let words = [
+        "split", "in", "--type", "u64", "-n", "3", "--random", "-o", "p{part}",
+    ];
+    assert_eq!(place.run(&words).ok().stderr, "");
+    let told = place
+        .run(&[&words[..], &["-v", "--force"]].concat())
+        .ok()
+        .stderr;
+    let parts = place.names().into_iter().filter(|name| name != "in");
+    let parts: Vec<String> = parts.collect();
+    assert_eq!(parts.len(), 3);
+    for part in &parts {
+        let found = place.run(&["verify", part, "--type", "u64", "--json"]);
+        let records = found.event("summary")["records"].as_u64().unwrap();
+        let line = format!(
+            "  {part}: {records} records, checksum {}\n",
+            checksum_of(&found)
+        );
+        assert!(told.contains(&line), "{told}");
+    }
 }
 
 #[test]

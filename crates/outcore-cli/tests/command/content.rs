@@ -86,7 +86,7 @@ fn formats_that_are_known_are_refused_by_name_in_files_and_streams() {
     for (name, format, bytes) in known() {
         let place = TestDir::in_memory();
         place.write(name, &bytes);
-        // All of these read tables, from files.
+        // All of these commands read tables, but only from files.
         let is_table =
             name.starts_with("v.") && (name.contains("parquet") || name.contains("arrow"));
         for verb in VERBS {
@@ -392,7 +392,7 @@ fn parts_of_records_are_even_and_arrays_have_their_own_shapes() {
         }
         assert!(all == data);
     }
-    // The same for a stream, for raw records, and for a number of records per part.
+    // A stream, raw records, and a number of records per part also work.
     let array = place.read("v.npy");
     place
         .run_with_input(

@@ -1,4 +1,5 @@
-//! Block devices as drives of a volume: datasets take their file systems, not the devices.
+//! Block devices as drives of a volume: datasets are on the file systems of the devices, and
+//! outcore never writes to the devices themselves.
 //!
 //! Contract: as in [`crate::loops`]. If a device cannot be made, the test says so and passes.
 

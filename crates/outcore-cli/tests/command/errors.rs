@@ -263,7 +263,7 @@ fn replace_and_delete_input_where_they_make_no_sense() {
 #[test]
 fn an_unwritable_directory() {
     let place = place_with_input();
-    // Not even the superuser makes directories there.
+    // Not even the superuser can make directories in `/proc`.
     let arguments = ["sort", "in", "-o", "/proc/outcore-test", "--type", "u64"];
     refused(&place, &arguments, 3, &["/proc"], "");
     let closed = place.make_dir("closed");

@@ -86,7 +86,7 @@ fn records_are_sorted_and_deduplicated_by_their_parts() {
         let name = |read: &Read| read.name().to_owned();
         let sequence = |read: &Read| read.0[1].clone();
         let length = |read: &Read| read.0[1].len();
-        // Ties go by the bytes of the record.
+        // Records with equal keys are in the order of their bytes.
         let whole = |read: &Read| read.text(end);
         for (line, wanted) in [
             (

@@ -1,5 +1,6 @@
 //! A fault in every single I/O of a small job. The job ends with an error or a right result, never
-//! hangs, and leaves nothing behind. After a kill, the input is whole and the next run sweeps.
+//! hangs, and leaves nothing behind. After a kill, the input is whole, and the next run removes the
+//! scratch that is left.
 //!
 //! Contract: faults come from the device that `OUTCORE_FAULT` puts in front of the files. Each test
 //! raises the number of the operation until a run has fewer operations.
@@ -118,7 +119,7 @@ fn a_kill_after_every_operation_leaves_the_input_whole_and_no_half_output() {
     let small = Small::new(TestDir::in_memory());
     let mut killed = 0;
     for nth in 1..OPERATIONS_MAX {
-        // Each run sweeps what the one before it left.
+        // Each run removes the scratch that the previous run left.
         let answer = small.run(&format!("kill@{nth}"));
         if answer.code == Some(0) {
             small.is_right();

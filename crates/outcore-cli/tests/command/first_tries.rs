@@ -1,8 +1,9 @@
 //! The first lines that a user types, from other tools or by guess. The result is right, or a note
 //! tells what happened. Each error leads to a line that works.
 //!
-//! Contract: a place with the files of [`place`]; every line is typed there as it is.
+//! Contract: every line runs unchanged in a directory with the files of [`place`].
 
+use crate::npy::header;
 use crate::support::*;
 
 const NUMBERS: &str = "id,n\na,10\nb,9\nc,100\n";
@@ -195,8 +196,8 @@ const ACCESS_LOG: &str = "\
 5.6.7.8 - - [02/Jan/2024:00:00:01] \"GET /a HTTP/1.1\" 404 34
 ";
 
-/// Lines as users of other tools type them: words, exit code, a part of the cause and one of the
-/// hint. The row that succeeds follows a hint.
+/// Lines as users of other tools type them: words, exit code, a part of the cause and a part of the
+/// hint. A row with exit code 0 follows a hint of another row.
 const WRONG_WORDS: &str = "\
 shuffle w.txt --head 2 | 2 | '--head' | -n is a number
 sample w.txt --head-count 2 | 2 | count | -n is a number
@@ -236,6 +237,18 @@ top n t3.csv | 3 | (n) | outcore sort --by n:desc t3.csv
 graph convert v.csv --weights w -o g | 3 | (w) | --weights=w
 sort help | 3 | (help) | outcore sort --help
 head r2://b/x.csv | 2 | not the scheme | s3://b/x.csv, and set AWS_ENDPOINT_URL
+head w.txt -2 | 2 | '-2' | -n K is the number of items
+head -q -2 w.txt | 2 | '-2' | -n K is the number of items
+top -3 k.npy | 2 | '-3' | -n K is the number of items
+sample -5 w.txt | 2 | '-5' | -n K is the number of items
+shuffle -5 w.txt | 2 | '-5' | -n K is the number of items
+sort -5 w.txt | 2 | '-5' | --help lists all options
+reduce -x k.npy | 2 | '-x' | -- goes before an expression
+head +2 w.txt | 3 | (+2) | check the path
+tail +2 w.txt | 3 | (+2) | -n +2 takes the items from number 2 on
+head 2 w.txt | 3 | (2) | -n 2 is the number of items
+split t.parquet --by id -o {x} | 2 | {x} is not a placeholder | name a directory, without braces
+sort t3.csv --by n -o x.csv --checksum | 2 | tables of CSV | --csv and --jsonl sort rows of text
 head file://w.txt | 2 | not the scheme | write w.txt
 man outcore-sort | 2 | sort is a command | outcore sort --help
 vector index in --type f32x2 -o b.faiss | 2 | not a .faiss file | base.vindex
@@ -365,6 +378,47 @@ fn edges_in_an_array_of_numpy_are_read_as_its_header_says() {
             &["<f4 of the shape (10, 2), which is not edges"],
             "numpy.uint32",
         );
+}
+
+#[test]
+fn negative_ids_in_an_array_are_named_as_such() {
+    let place = place();
+    let array = |descr: &str, ids: &[i64], id_bytes: usize| {
+        let data = ids
+            .iter()
+            .flat_map(|id| id.to_le_bytes()[..id_bytes].to_vec());
+        let shape = format!("({}, 2)", ids.len() / 2);
+        [header(descr, &shape), data.collect()].concat()
+    };
+    let large = i64::from(i32::MIN);
+    place.write("one.npy", &array("'<i4'", &[0, 1, -1, 2], 4));
+    place.write("small.npy", &array("'<i4'", &[0, 1, large, 2], 4));
+    place.write("wide.npy", &array("'<i8'", &[0, 1, -7, 2], 8));
+    for name in ["one.npy", "small.npy", "wide.npy"] {
+        for further in ["", " --relabel", " --vertices 10"] {
+            let line = format!("graph convert {name} -o n.graph{further}");
+            let words: Vec<&str> = line.split(' ').collect();
+            place
+                .run(&words)
+                .fails(2, &["an id is negative", name], "from 0 on");
+        }
+    }
+    place.write("right.npy", &array("'<i4'", &[0, 1, 5, 2], 4));
+    place
+        .run(&["graph", "convert", "right.npy", "-o", "r.graph"])
+        .ok();
+    let ids = [1 << 31, 1, (1 << 31) + 5, 1];
+    place.write("unsigned.npy", &array("'<u4'", &ids, 4));
+    place
+        .run(&[
+            "graph",
+            "convert",
+            "unsigned.npy",
+            "--relabel",
+            "-o",
+            "u.graph",
+        ])
+        .ok();
 }
 
 #[test]

@@ -8,9 +8,9 @@ use crate::support::{Answer, TestDir};
 
 /// How the test runs a command.
 pub(crate) enum How {
-    /// With each of these groups of words after its name; all of them print.
+    /// Runs the command with each of these groups of words after its name; each run prints.
     With(&'static [&'static str]),
-    /// Its help alone, for this reason.
+    /// Prints only the help of the command, for this reason.
     Help(&'static str),
 }
 

@@ -231,7 +231,7 @@ fn a_graph_is_a_dataset_on_all_drives_of_a_volume_with_the_same_results() {
     let place = volume_in(TestDir::new());
     let edges = (0..60_000u32).map(|edge| format!("v{} v{}\n", edge * 7919 % 30_011, edge % 977));
     place.write("e.txt", edges.collect::<String>().as_bytes());
-    // The whole names of drives, so that places of files can be compared with those of datasets.
+    // The full names of drives, so that paths of files can be compared with those of datasets.
     let drives =
         ["d0", "d1", "d2"].map(|drive| format!("[[drive]]\ndir = {:?}\n", place.path(drive)));
     place.write("drives.toml", drives.concat().as_bytes());
@@ -442,8 +442,8 @@ fn louvain_tells_its_modularity_and_wants_no_directions() {
     let summary = run(&place, "graph louvain u.graph --json")
         .ok()
         .event("summary");
-    // The triangle of 0, 10, 20 and the one of 20, 30, 40 with its tail: of seven edges, five are
-    // inside.
+    // The communities are the triangle of 0, 10 and 20, and the vertices 30, 40 and 50: five of
+    // seven edges are inside.
     assert_eq!(summary["communities"], json!(2));
     let modularity = summary["modularity"].as_f64().unwrap();
     assert!(modularity > 0.2 && modularity < 0.3, "{modularity}");
@@ -627,7 +627,8 @@ fn a_kernel_tells_its_plan_and_what_it_read_beside_it() {
         (&pass["read_bytes"], &pass["predicted_read_bytes"]),
         (&json!(65536), &json!(65536))
     );
-    // Drawn lists are counted, and a conversion's layout belongs to the phase that writes it.
+    // `graph sample` counts the bytes of the lists that it reads. The bytes of a conversion's
+    // layout belong to the phase that writes the layout.
     let events = run(&place, "graph sample d.graph --source 0 -o s.npy --json").ok();
     assert!(events.event("summary")["read_bytes"].as_u64() >= Some(4096));
     place.write("more.txt", b"0 1\n1 2\n2 0\n");
@@ -730,7 +731,8 @@ fn results_are_tables_that_other_commands_read() {
         let found = table("walk p.graph --source 0 --length 1", name);
         assert_eq!(found, "step0,step1\n0,1\n");
     }
-    // The first vertex of a CSV is none of the names of its columns.
+    // A CSV result has a header, so a reader does not mistake its first vertex for the names of
+    // columns.
     let found = table("degrees p.graph", "r.csv");
     assert_eq!(found, "vertex,value\n0,1\n1,1\n2,1\n");
 }

@@ -33,7 +33,7 @@ fn all(place: &TestDir) -> BTreeMap<PathBuf, Vec<u8>> {
 
 fn clean(place: &TestDir, command: &str) {
     let is_split = command.starts_with("split") && place.path("by-name").exists();
-    // Its files are one directory further down.
+    // The parts of this split are in a directory of their own, one level down.
     let more: &[&str] = if is_split { &["by-name"] } else { &[] };
     place
         .run(&[&["scratch", "clean", "."][..], more].concat())

@@ -1,5 +1,5 @@
-//! SIGKILL in the middle of shuffles, of lines, and of the primitives: the output is absent or
-//! whole, and the next run sweeps everything that was left.
+//! SIGKILL in the middle of shuffles, jobs on lines, and primitives. The output is absent or whole,
+//! and the next run removes all leftovers.
 //!
 //! Contract: the process kills itself after the operation with the number in `OUTCORE_FAULT`. Each
 //! test raises that number to the end of a small job, in growing steps if the job has many
@@ -35,8 +35,9 @@ impl Killed<'_> {
         }
     }
 
-    /// Kills the job after later and later operations. The number grows by this part of itself plus
-    /// one. Returns how many runs were killed, and how many of them after the output had its name.
+    /// Kills the job after later and later operations. Each time, the number of the operation grows
+    /// by one and by the fraction `growth` of itself. Returns how many runs were killed, and how
+    /// many of them after the output had its name.
     fn walk(&self, growth: f64) -> (u32, u32) {
         let (mut killed, mut published) = (0, 0);
         let next = |nth: &u64| Some(nth + 1 + (*nth as f64 * growth) as u64);

@@ -18,7 +18,7 @@ pub(crate) const COMMANDS: [&str; 3] = ["bench", "replay", "sim"];
 const SCRIPT: &str = "#!/bin/sh\necho \"$0\"\nfor word; do echo \"<$word>\"; done\n\
                       echo \"$OUTCORE_MEMORY\"\n/bin/cat\necho heard >&2\nexit 77\n";
 
-/// A folder that has `outcore`, under a name of its own, and nothing next to it.
+/// A new folder with only `outcore` in it.
 fn folder() -> tempfile::TempDir {
     // The folder is on the file system of the command, so a link is enough.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -113,7 +113,7 @@ fn completions_know_the_commands_of_the_lab_and_what_is_below_them() {
     let place = TestDir::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = place.run(&["completions", shell]).ok().text();
-        // Clap's scripts for fish have no values of words.
+        // Clap's scripts for fish do not list the possible values of operands.
         let below = [&["primitives", "activesort"][..], &[]][usize::from(shell == "fish")];
         for name in COMMANDS.iter().chain(below) {
             assert!(script.contains(name), "{name} in {shell}");

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use crate::support::*;
 
-/// What GNU sort does with these arguments here: its output, or none if it fails.
-fn by_gnu(place: &TestDir, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
+/// The output of GNU sort with these arguments in this directory; `None` if it fails.
+fn of_gnu_sort(place: &TestDir, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> {
     place.write("gnu-in", input);
     let output = Command::new("sort")
         .args(arguments)
@@ -22,20 +22,11 @@ fn by_gnu(place: &TestDir, arguments: &[&str], input: &[u8]) -> Option<Vec<u8>> 
     output.status.success().then_some(output.stdout)
 }
 
-fn has_gnu_sort() -> bool {
-    let is_there = Command::new("sort").arg("--version").output();
-    let is_there = is_there.is_ok_and(|said| said.stdout.starts_with(b"sort (GNU"));
-    if !is_there {
-        println!("SKIP: there is no GNU sort to compare with");
-    }
-    is_there
-}
-
 const PEOPLE: &[u8] = b"bob,23,1.5K,mar\namy,9,2M,jan\ncat,100,900,Dec\nbob,9,1G,feb\nAmy,-3,0,x\n\n,,,\neve,23,1.5K,mar";
 
 #[test]
 fn the_command_lines_of_gnu_sort_give_its_output() {
-    if !has_gnu_sort() {
+    if !has_gnu(&["sort"]) {
         return;
     }
     let place = TestDir::in_memory();
@@ -81,7 +72,7 @@ fn the_command_lines_of_gnu_sort_give_its_output() {
         &["missing"],
     ];
     for arguments in cases {
-        let wanted = by_gnu(&place, arguments, PEOPLE);
+        let wanted = of_gnu_sort(&place, arguments, PEOPLE);
         let ours = [&["sort"], *arguments].concat();
         let answer = place.run_with_input(&ours, PEOPLE);
         match wanted {
@@ -330,7 +321,7 @@ fn a_shuffle_takes_the_place_of_its_input_only_where_that_is_asked_for() {
             let rejected = shuffle(&[&["-o", name], force].concat());
             rejected.fails(2, &["one of the inputs", name], "another name");
         }
-        // This replaces no other file.
+        // `--replace` permits replacing an input, but no other file.
         shuffle(&["-o", "other", "--replace"]).fails(2, &["exists", "other"], "--force");
         assert_eq!(place.read(name), before);
         shuffle(&["-o", name, "--replace"]).ok();

@@ -295,7 +295,7 @@ fn lines_and_views_are_looked_up_and_what_is_found_may_be_written() {
         place.read("found.bin"),
         [&records[21..24], &records[0..3]].concat().concat()
     );
-    // The same from a view of several runs, and as an array.
+    // A view of several runs gives the same records, also as an array.
     run("view build r.bin -o r.view --record 8 --key 4:4:u32").ok();
     place.write("more.bin", &[records[22], records[4]].concat());
     run("view append r.view more.bin").ok();

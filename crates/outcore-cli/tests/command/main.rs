@@ -1,4 +1,4 @@
-//! The command as its users meet it: a process with arguments, files, pipes and signals.
+//! The command as its users see it: a process with arguments, files, pipes and signals.
 //!
 //! Contract: every test runs the built binary in a directory of its own, without settings of the
 //! user, and checks exit code, streams and files. One binary holds all of them.

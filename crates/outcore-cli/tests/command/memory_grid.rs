@@ -254,7 +254,7 @@ fn all_end(name: &str, batch: &RecordBatch, properties: WriterProperties, verbs:
     all_end_on(&place, name, "in.parquet", verbs);
 }
 
-/// The same on a table that is written already.
+/// As [`all_end`], on a table that already exists.
 fn all_end_on(place: &TestDir, name: &str, input: &str, verbs: &[&str]) {
     let is_all = std::env::var(ALL).is_ok_and(|value| value == "all");
     for (verb, arguments) in VERBS {
@@ -479,7 +479,7 @@ const TEXT_VERBS: [(&str, u64); 9] = [
     ("sort -c in/b.txt", 1),
     // The line, and its key, which may be equally long.
     ("sort -s -k2,2n in/a.txt -o o.txt", 2),
-    // Half of the memory may be blocks of the files.
+    // Blocks of the files may take half of the memory.
     ("sort -m -k1,1 in/b.txt in/c.txt -o o.txt", 3),
 ];
 
@@ -557,7 +557,7 @@ fn an_error_about_a_long_line_names_an_amount_that_is_enough() {
     }
 }
 
-/// Verbs that move records, with the rows that each gives of nine.
+/// Verbs that move records. Each has the rows that it writes, given nine rows as input.
 const ROW_VERBS: [(&str, &[u8]); 5] = [
     ("head -n 2 in/rows.npy -o o.npy", &[0, 1]),
     (

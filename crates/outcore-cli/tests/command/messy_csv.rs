@@ -5,7 +5,7 @@
 
 use crate::support::*;
 
-/// A spreadsheet saved for an old system: a quoted break, and no newline.
+/// A spreadsheet as an old system saves it: a line break in quotes, and no newline anywhere.
 const CARRIAGE_RETURNS: &[u8] = b"id,word\r2,\"b\rb\"\r1,a\r2,\"b\rb\"\r3,c";
 
 #[test]
@@ -75,7 +75,8 @@ fn a_view_takes_further_csv_whose_lines_end_with_a_carriage_return() {
     let cat = || place.run(&["view", "cat", "v"]).ok().stdout;
     assert_eq!(cat(), b"id,word\n1,a\n2,b\n3,c\n");
     append("spans.csv").fails(2, &["spans.csv", "a record spans lines"], "build a view");
-    // The same in the other direction, and for records of the view that span lines.
+    // Files with newlines can also be added to a view of files with CR, and files with CR to a view
+    // of records that span lines.
     for (first, then) in [("more.csv", "in.csv"), ("spans.csv", "more.csv")] {
         let build = [
             "view", "build", first, "-o", "v", "--csv", "--by", "id", "--force",
@@ -176,7 +177,7 @@ fn blank_lines_are_no_records_where_csv_is_moved() {
     check("in.csv", &[], b"a,b\n2,x\n1,\"y\n\n\"\n");
     check("crlf.csv", &[], b"a,b\r\n2,x\r\n1,y\r\n");
     check("bare.csv", &["--no-header"], b"2,x\n1,y\n");
-    // In one column a blank line is a null, as in tables.
+    // In CSV with a single column, a blank line is a null, as in tables.
     check("column.csv", &[], b"a\n\n2\n");
     let head = place.run(&["head", "--csv", "-n", "1", "in.csv"]).ok();
     assert_eq!(head.stdout, b"a,b\n2,x\n");

@@ -1,7 +1,7 @@
 //! JSON lines as people have them, through every command that takes them as lines.
 //!
 //! Contract: a byte order mark belongs to its file, and blank lines are not rows, however the
-//! command reads its input. No output has either of them.
+//! command reads its input. No output has a byte order mark or a blank line.
 
 use crate::support::*;
 

@@ -327,7 +327,8 @@ fn check(samples: &[Sample]) {
             let words = words.join(" ");
             match made.code {
                 Some(2) if names_it => {}
-                // Then the rest of the line is for another kind, or for other columns.
+                // An option that sets the kind or the columns may make the rest of the line
+                // invalid.
                 Some(2..=4) if SAYS_WHAT.contains(&id) => {}
                 _ if made == *base => {
                     silent.push(format!(

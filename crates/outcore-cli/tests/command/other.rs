@@ -18,7 +18,7 @@ fn left_over_scratch_is_listed_and_cleaned_and_nothing_else_is_touched() {
     fs::write(left.join("scratch-0"), [0; 10_000]).unwrap();
     place.make_dir("kept");
     place.make_dir(".other");
-    // This directory is open to others, who may have made it.
+    // Other users may read or change this directory, so one of them may have made it.
     place.make_dir(".outcore-aabbccddeeff");
     let listed = place.run(&["scratch", "list"]).ok().text();
     assert!(

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::support::*;
 
-/// Another user than the one that runs the tests.
+/// A user that does not run the tests.
 const OTHER_USER: u32 = 1_234_567;
 
 /// Inputs of all kinds.

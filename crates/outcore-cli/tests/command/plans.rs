@@ -223,7 +223,7 @@ fn plans_of_parts_count_the_blocks_that_are_read() {
             ["read_bytes", "predicted_read_bytes"].map(|key| phase[key].as_u64().unwrap());
         assert!((read / 2..=read * 2).contains(&planned), "{phase}");
     }
-    // Picked records are a part of the file.
+    // Records that are picked by position are only a part of the file.
     place.run(&["gen", "u64", "-n", "10", "-o", "at"]).ok();
     for picks in [
         &["gather", "in", "--at", "at"][..],

@@ -193,7 +193,7 @@ fn the_trace_of_a_run_that_fails_is_absent() {
         assert_eq!(place.read("trace"), b"the last one");
         assert!(!place.path("out").exists());
     }
-    // The files of the killed run are swept.
+    // The files of the killed run are removed.
     place.run(&sort).ok();
     assert_eq!(place.names(), ["in", "out", "trace"]);
 }
@@ -215,7 +215,8 @@ fn a_failure_that_has_eaten_of_the_input_says_so() {
         let left = place.read("in");
         assert_eq!(left.len(), input.len());
         let is_whole = left == input;
-        // Only the directory that holds freed parts of a file stays. It is removed with the marker.
+        // Only the directory that holds freed parts of a file stays. Once the marker is gone,
+        // `scratch clean` removes this directory.
         let marker = place.path(".in.outcore-consumed");
         assert!(is_whole || marker.exists());
         if marker.exists() {

@@ -1,8 +1,8 @@
 //! Inputs that are replaced while a job reads them.
 //!
-//! Contract: a job is stopped after each of its reads in turn, a new file is moved over an input,
-//! and the job goes on. Its result is that of the old file or of the new one, or it fails with the
-//! file's name: never a mix of both.
+//! Contract: a test stops a job after its first read, moves a new file over an input, and lets the
+//! job go on. It repeats this for each later read. Its result is that of the old file or of the new
+//! one, or it fails with the file's name: never a mix of both.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -93,7 +93,8 @@ fn stopped(place: &TestDir, (line, nth): (&str, u64), change: impl FnOnce()) -> 
     (Answer::of(process.wait_with_output().unwrap()), is_stopped)
 }
 
-/// Walks the stops of a job.
+/// Runs a job many times, stops it after a different read each time, and replaces its input while
+/// it is stopped.
 fn check(place: &TestDir, job: &Job) {
     let prepare = |end: &str| {
         copy(place, &format!("{}.{end}", job.input), job.input);

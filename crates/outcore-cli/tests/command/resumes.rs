@@ -111,7 +111,7 @@ impl Resumed {
         self.walk_by(fault, after)
     }
 
-    /// The same at a few operations, unless `RESUME_KILLS` asks for each.
+    /// As `walk`, at only a few operations, unless `RESUME_KILLS` asks for each.
     fn walk_few(&self, fault: &str) -> (u32, u64) {
         self.walk_by(fault, |nth| match after(nth) - nth {
             1 if nth > 8 => nth + 1,
@@ -269,7 +269,7 @@ fn operations_of(job: &Resumed) -> u64 {
     nth
 }
 
-/// Kills a run after this part of its operations, and leaves what it has kept.
+/// Kills a run after this part of its operations, and leaves the files that the run has kept.
 fn killed_at(job: &Resumed, part: f64) {
     let nth = *job.operations.get_or_init(|| operations_of(job));
     // With several threads, the number of operations varies.
@@ -293,7 +293,7 @@ fn killed_late(job: &Resumed) {
 
 #[test]
 fn a_resumed_run_does_not_write_again_what_the_killed_one_wrote() {
-    // In one distribution.
+    // The data take one distribution.
     let job = sort_of(
         random_u64(2_000_000, 7),
         "--type u64 --threads 1 --memory 8MiB --json",
@@ -383,7 +383,7 @@ fn what_can_be_resumed_is_listed_and_kept_for_as_long_as_was_said() {
     let percent = found["resume"]["done_percent"].as_u64().unwrap();
     assert!((1..=100).contains(&percent), "{found}");
     assert!(found["resume"]["age_seconds"].is_u64(), "{found}");
-    // Cleaning and other jobs leave it alone.
+    // Cleaning and other jobs leave the killed run alone.
     let cleaned = job.place.run(&["scratch", "clean", "."]).ok();
     assert!(
         cleaned.stderr.contains("--resumable removes it"),

@@ -19,8 +19,8 @@ fn checksum(event: &Value) -> u128 {
     u128::from_str_radix(event["checksum"].as_str().unwrap(), 16).unwrap()
 }
 
-/// Fails unless the totals of `split` add up to those that `verify` finds in the input, and each
-/// total is the one that `verify` finds in its part.
+/// Fails unless `verify` finds in each part the total that `split` has reported, and in the input
+/// the sum of these totals.
 fn check_totals(place: &TestDir, split: &Value, input: &str, how: &str) {
     let parts = split["parts"].as_array().unwrap();
     let (mut sum, mut items) = (0_u128, 0);

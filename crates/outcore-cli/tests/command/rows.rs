@@ -1,9 +1,9 @@
 //! CSV and JSON lines in the commands that move lines, and extreme input: one line of hundreds of
 //! MiB, millions of empty lines, more files than may be open.
 //!
-//! Contract: records of CSV stay whole and their header comes first, in every output; memory stays
-//! within 64 MiB of the allowed amount, and work within a multiple of the input, whatever the input
-//! is.
+//! Contract: in every output, records of CSV stay whole and the header comes first. Memory exceeds
+//! the allowed amount by at most 64 MiB, and the work is at most a multiple of the input, whatever
+//! the input is.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -328,7 +328,8 @@ fn a_line_longer_than_the_memory_is_copied_in_pieces_or_named() {
     let sample = ["sample", "-n", "1", "--memory", "64MiB"];
     let taken = fed_one_long_line(&place, &sample, b"", LINE_BYTES);
     taken.fails(6, &["exceeds", "64MiB"], "--memory");
-    // Lines that are not taken may have any length: this seed keeps the first of two lines.
+    // Lines outside the sample may have any length: with this seed, the sample is the first of two
+    // lines.
     let passed = (1..64).find_map(|seed| {
         let seed = format!("{seed}");
         let sample = ["sample", "-n", "1", "--seed", &seed];
@@ -491,7 +492,7 @@ fn long_csv_is_sorted_alike_whatever_its_middle_holds() {
     let open = to_file(&table("\"open"));
     let cause = "the record at line 40002 has a quote that is not closed";
     open.fails(4, &[cause], "close the quote");
-    // An error that the ends show is reported at once.
+    // An error that shows at the beginning or the end of a file is reported at once.
     let by_nothing = ["sort", "--csv", "--by", "u", "in.csv", "-o", "last.csv"];
     place
         .run(&by_nothing)

@@ -1,9 +1,9 @@
 //! Files that are not ours, sets that two jobs write, inputs that are partly freed: nothing is lost
 //! or mixed silently.
 //!
-//! Contract: outcore removes only what is certainly ours. A set of shards belongs to one job.
-//! outcore rejects a file of which `--delete-input` has freed parts, names it, and keeps the rest.
-//! A limit of file sizes is an error.
+//! Contract: outcore removes only what is certainly ours. A set of shards belongs to one job. If
+//! `--delete-input` has freed parts of a file, outcore rejects the file, names it, and keeps the
+//! rest of its data. A limit of file sizes is an error.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -100,7 +100,7 @@ fn an_input_that_a_killed_job_has_freed_parts_of_is_refused_and_the_rest_is_kept
             place.run(&SMALL_SORT).fails(4, &words, next[0]);
             let verify = ["verify", "in", "--type", "u64"];
             place.run(&verify).fails(4, &words, next[0]);
-            // Nothing sweeps a kept directory, and the list gives the reason.
+            // No job removes a kept directory, and the list gives the reason.
             place.run(&["scratch", "clean", "."]).ok();
             let listed = place.run(&["scratch", "list", "."]).ok().text();
             assert!(listed.contains("kept for"), "{fault}: {listed}");
@@ -220,7 +220,8 @@ fn of_two_jobs_on_one_set_of_shards_the_second_is_refused() {
     let force = [&SHARDS[..], &DRIVES, &["--force"]].concat();
     let turned = ["--drive", "b", "--drive", "a", "--force"];
     let turned = [&SHARDS[..], &turned].concat();
-    // A job that owns the set, whether its manifest is on this drive or on the other.
+    // Another job owns the set on drive `a`. The manifest of the first sort is on `a`, and that of
+    // the second sort is on `b`.
     let held = device.claim_private_dir(&place.path("a"), "s.bin.outcore.json".as_ref());
     for sort in [&force, &turned] {
         let words = ["another job is writing this set", "s.bin.outcore.json"];
@@ -228,7 +229,8 @@ fn of_two_jobs_on_one_set_of_shards_the_second_is_refused() {
         assert_eq!(names_in(&place.path("a")).len(), 1);
         assert!(names_in(&place.path("b")).is_empty());
     }
-    // Other sets in the same place are free; so is this one when the job is gone, however it ended.
+    // Another job may write other sets in the same place. It may also write this set once the first
+    // job is gone, however that job ended.
     let other = ["sort", "in", "-o", "t-{drive}.bin", "--type", "u64"];
     place.run(&[&other[..], &DRIVES].concat()).ok();
     held.unwrap().leave();
@@ -335,7 +337,7 @@ fn a_limit_of_file_sizes_is_a_named_error_and_leaves_no_scratch() {
         pairs,
     ] {
         let mut command = Command::new("sh");
-        // In blocks of 512 bytes: a quarter of a megabyte.
+        // The limit counts blocks of 512 bytes, so this is a quarter of a megabyte.
         let limited = "ulimit -f 512; exec \"$@\"";
         command.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_outcore")]);
         command

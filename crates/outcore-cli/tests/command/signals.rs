@@ -1,5 +1,5 @@
 //! Stopped jobs: after SIGINT, SIGTERM and SIGHUP they clean up. After SIGKILL there is no output,
-//! and the next run sweeps the scratch.
+//! and the next run removes the scratch.
 //!
 //! Contract: jobs are stopped at many different moments; after each the input is whole and the
 //! output absent.

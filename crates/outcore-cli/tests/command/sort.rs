@@ -498,7 +498,8 @@ fn a_full_drive_is_refused_before_the_start_or_cleaned_up_after() {
     );
     assert!(names_in(&place.path("small")).is_empty());
     assert_eq!(place.names(), ["in", "small"]);
-    // A pipe exceeds the limit on its copy only while it is copied. The copy is then removed.
+    // The length of a pipe is unknown, so it exceeds the limit only while it is copied. The copy is
+    // then removed.
     let spool = ["sort", "-", "-o", "-", "--type", "u64", "--drive", "small"];
     let answer = place.run_with_input(&spool, &random_u64(800_000, 139));
     answer.fails(5, &["No space left"], "");

@@ -1,7 +1,7 @@
 //! Pipes in and out: standard input and output, named pipes, readers that go away.
 //!
-//! Contract: a stream is copied to scratch and the copy is gone afterwards; a closed pipe ends the
-//! command without a word.
+//! Contract: a stream is copied to scratch, and the copy is removed at the end. A closed pipe ends
+//! the command without a message.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -85,7 +85,7 @@ fn a_removed_file_on_standard_input_can_still_be_sorted() {
 #[test]
 fn an_array_is_not_taken_for_lines_before_a_long_stream_is_copied() {
     let place = TestDir::new();
-    // More bytes than are read before the first check, and no end.
+    // The producer sends more bytes than the command reads before the first check, and never stops.
     let mut child = place.spawn(&["sort", "-", "-o", "out"]);
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || {
@@ -178,7 +178,7 @@ fn a_closed_pipe_ends_quietly() {
         }
         drop(stdout);
         let answer = Answer::of(child.wait_with_output().unwrap());
-        // A short text may fit the pipe before its reader is gone.
+        // A short text may fit into the pipe before the reader is gone.
         assert!(
             matches!(answer.code, Some(0 | 141)),
             "{arguments:?}: {answer:?}"

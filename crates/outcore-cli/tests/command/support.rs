@@ -151,6 +151,35 @@ pub(crate) fn in_shell(place: &TestDir, line: &str) -> Answer {
     Answer::of(shell.unwrap())
 }
 
+/// Whether these tools are GNU's. Prints the reason for which a test skips a comparison.
+pub(crate) fn has_gnu(tools: &[&str]) -> bool {
+    let is_there = |tool: &&str| {
+        let said = Command::new(tool).arg("--version").output();
+        said.is_ok_and(|said| said.stdout.windows(3).any(|word| word == b"GNU"))
+    };
+    let are_there = tools.iter().all(is_there);
+    if !are_there {
+        println!(
+            "SKIP: there is no GNU {} to compare with",
+            tools.join(" and ")
+        );
+    }
+    are_there
+}
+
+/// The output of a line of a shell with GNU's tools, which must succeed.
+pub(crate) fn by_gnu(place: &TestDir, line: &str) -> Vec<u8> {
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .env("LC_ALL", "C")
+        .current_dir(place.dir())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{line}");
+    output.stdout
+}
+
 /// A user who has no other processes.
 fn user() -> u32 {
     1_000_000 + std::process::id()
@@ -209,15 +238,15 @@ impl Answer {
         }
     }
 
-    /// It must have succeeded.
+    /// Fails unless the command has succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:?}");
         self
     }
 
-    /// It must have failed with this code and one error line that holds all these words, and a
-    /// hint that holds the last of them.
+    /// Fails unless the command has failed with this code, one error line with all of `words`, and
+    /// a hint with `hint`.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, cause: &[&str], hint: &str) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -236,7 +265,7 @@ impl Answer {
         self
     }
 
-    /// It must have ended with this code and no error line.
+    /// Fails unless the command has ended with this code and no error line.
     #[track_caller]
     pub(crate) fn fails_quietly(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");

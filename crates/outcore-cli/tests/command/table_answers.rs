@@ -1,7 +1,8 @@
 //! A few generated tables through every job, compared with the answers of DuckDB and pyarrow.
 //!
-//! Contract: as `benches/peers/table_answers.py`, which does the same with thousands of them (`make
-//! test-tables`). If `PYTHON` has no DuckDB or no pyarrow, the tests are skipped with a message.
+//! Contract: as `benches/peers/table_answers.py`, which does the same with thousands of tables
+//! (`make test-tables`). If `PYTHON` has no DuckDB or no pyarrow, the tests are skipped with a
+//! message.
 
 use std::path::Path;
 use std::process::Command;

@@ -387,7 +387,7 @@ fn columns_whose_names_are_empty_or_hold_colons_and_commas_are_named_in_backquot
         .run(&["split", "t.parquet", "--by", "`x,y`", "-o", "parts"])
         .ok();
     assert!(place.path("parts/x,y=2/part-0.parquet").is_file());
-    // Columns of rows of CSV have the same notation.
+    // Keys of CSV lines name columns in the same notation.
     let lines = of(&["sort", "--csv", "t.csv", "--by", "`a:desc`"]);
     assert_eq!(lines, ",a:desc,\"x,y\"\n3,a,2\n2,b,1\n1,c,1\n");
 }

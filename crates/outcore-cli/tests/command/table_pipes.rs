@@ -1,6 +1,6 @@
 //! Tables from standard input and to standard output.
 //!
-//! Contract: as [`crate::tables`]. A pipe carries what a file would hold.
+//! Contract: as [`crate::tables`]. A pipe carries the bytes that a file would hold.
 
 use std::io::Read;
 
@@ -80,7 +80,7 @@ fn a_table_goes_through_pipes_as_an_arrow_stream() {
             read(&place.path("s.parquet"))
         );
     }
-    // From end to end without a file.
+    // A chain of commands and pipes, without any file.
     let sorted = run("sort - --from arrow -o - --to arrow --by number", &stream).ok();
     let few = run(
         "filter number<10 - --from arrow -o - --to arrow",
@@ -157,7 +157,8 @@ fn tables_go_through_pipes_with_tabs_between_fields() {
         .run(&["convert", "t.csv", "-o", "-", "--to", "tsv"])
         .ok();
     assert_eq!(written.text(), "id\tname\n1\ta,b\n2\tc\n");
-    // Rows of two fields; with commas, a sample would find more fields.
+    // The rows have two fields. If a sample chose the comma as the separator, it would find more
+    // fields.
     let text = b"id\tname\n1\ta,b,c\n2\td,e,f\n";
     let back = [
         "sort", "-", "--from", "tsv", "-o", "-", "--to", "jsonl", "--by", "id:desc",
@@ -229,7 +230,7 @@ fn a_reader_that_has_seen_enough_ends_a_job_quietly_and_a_signal_one_that_waits(
         String::from_utf8_lossy(&some)
     );
     assert_eq!(wait_for(&mut child).code(), Some(141));
-    // A command that waits for a table is also stopped.
+    // A signal also stops a command that waits for a table.
     let mut waiting = place.spawn(&["convert", "-", "-o", "x.parquet"]);
     wait_until("a copy of standard input", || {
         place

@@ -739,7 +739,7 @@ fn neighbours_are_tables_with_a_row_each_that_other_commands_read() {
     );
     let cosine = table("knn a.fbin --self -k 1 --metric cosine", "r.csv");
     assert!(cosine.contains("\n0,0,1,1"), "{cosine}");
-    // In an array the place is -1.
+    // In an array, the place of a missing neighbour is -1.
     run("knn a.fbin --self -k 2 --subset mask.u8 -o x.i64").ok();
     let ids = place.read("x.i64");
     let ids: Vec<i64> = ids

@@ -336,7 +336,7 @@ fn further_runs_that_were_added_before_a_kill_are_kept_by_the_next_addition() {
             assert!(before == old || before == both);
             small.change(&["append", "v", "old.bin"], "").ok();
             let after = small.cat().unwrap();
-            // The addition may have been finished by the next one.
+            // The next addition may have finished the killed one.
             let is_with_new = after.len() == both.len() + old.len();
             let all = match is_with_new {
                 true => [&both[..], &old].concat(),
@@ -433,7 +433,7 @@ fn mount(place: &TestDir) -> Option<Child> {
     mount_as(place, "sorted.bin")
 }
 
-/// The same for a mount whose file has this name.
+/// As [`mount`], for a mount whose file has this name.
 fn mount_as(place: &TestDir, name: &str) -> Option<Child> {
     let mountpoint = place.path("m");
     // The mount may exist although its server is dead.

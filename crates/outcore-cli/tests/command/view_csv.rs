@@ -139,7 +139,7 @@ fn csv_is_added_under_the_same_header_only() {
     append("other.csv").fails(2, &["other.csv", "header", "the view"], "same columns");
     assert!(cat(&place, &[]) == sorted(&place, &files, &BY));
 
-    // Runs end records with newlines or NULs, not with both.
+    // In a run, all records end with a newline, or all end with a NUL.
     build(&place, &["plain.csv"], &BY).ok();
     append("lines.csv").fails(2, &["lines.csv", "spans lines"], "all files again");
     append("more.csv").ok();

@@ -17,7 +17,7 @@ fn words(command: &str) -> Vec<&str> {
     command.split(' ').collect()
 }
 
-/// A place with a table, its sort, and what is added to it.
+/// A place with a table, the sorted table, and rows to add.
 fn place() -> TestDir {
     let place = TestDir::in_memory();
     write(&place.path("t.parquet"), &batch(5_000));

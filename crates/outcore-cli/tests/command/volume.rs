@@ -1,7 +1,7 @@
 //! `outcore volume`, `put`, `get`, `ls`, `rm`, `cp`, and `@name` as a file of other commands.
 //!
-//! Contract: directories take the place of drives. `get` returns what was put, errors name what is
-//! missing, and nothing stays behind on the drives.
+//! Contract: directories take the place of drives. `get` returns the data that were put. Errors
+//! name the missing drive or dataset, and nothing stays behind on the drives.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -15,12 +15,12 @@ pub(crate) fn place() -> TestDir {
     volume_in(TestDir::new())
 }
 
-/// The same in a place.
+/// Makes the volume of [`place`] in a directory that exists already.
 pub(crate) fn volume_in(place: TestDir) -> TestDir {
     volume_with(place, &["--stripe", "64KiB"])
 }
 
-/// The same with options of `volume create`.
+/// As [`volume_in`], with options of `volume create`.
 pub(crate) fn volume_with(place: TestDir, options: &[&str]) -> TestDir {
     let mut text = String::new();
     for drive in ["d0", "d1", "d2"] {
@@ -345,7 +345,8 @@ fn csv_is_read_where_it_lies_headers_and_quoted_newlines_too() {
         let mut text = "name,\"price, net\",note\n".to_string();
         for (at, word) in random_u64(140_000, 12).chunks_exact(8).enumerate() {
             let number = u64_of(word);
-            // The first such record is after the part that the stand-in of the dataset has.
+            // outcore first examines only the head of a dataset; the first record that spans lines
+            // comes after the head.
             let note = match has_inner_lines && at > 70_000 && at % 1000 == 0 {
                 true => "\"two\nlines\"",
                 false => "plain",
@@ -421,9 +422,9 @@ fn commands_on_records_read_and_write_large_datasets_in_place() {
         fs::remove_file(place.path("got")).unwrap();
     }
     run(&place, &["volume", "scrub"]).ok();
-    // Only the volume is on the drive, so no copy takes room.
+    // The drive holds nothing except the volume, so no copy takes room.
     assert_eq!(names_in(&place.path("d0")), ["outcore-volume"]);
-    // Only the header gives the type, not the name.
+    // The header gives the type; the name of a dataset has no meaning.
     run(&place, &["gen", "u64", "-n", "300000", "-o", "@keys.npy"]).ok();
     run(
         &place,
@@ -582,7 +583,7 @@ fn a_dataset_is_the_value_of_the_flag_that_it_was_given_to() {
 fn what_a_command_reads_itself_is_all_of_the_dataset() {
     let place = place();
     place.write("in", b"b\na\n");
-    // The list is longer than the head that a look at the dataset reads.
+    // The list is longer than the head, which is read when outcore examines the dataset.
     let name = format!("{}in\0", "./".repeat(2000));
     place.write("names", name.repeat(300).as_bytes());
     run(&place, &["volume", "put", "names", "@list"]).ok();

@@ -1,9 +1,10 @@
 //! A campaign against volumes: random commands, each disturbed at a random moment by a kill, a
-//! failed or flipped transfer, or the loss of a drive. Every read is right or refused, and nothing
-//! is lost.
+//! failed or flipped transfer, or the loss of a drive. Every read returns the right data or fails,
+//! and nothing is lost.
 //!
 //! Contract: `VOLUME_STEPS` is the number of steps (`make volumes`), `VOLUME_SEED` the first seed;
-//! without them, a slice. A failure names seed and step. Each volume takes 30 steps.
+//! without these variables, the test runs only a few steps. A failure names seed and step. Each
+//! volume takes 30 steps.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -265,7 +266,7 @@ impl Campaign {
 fn damage(dir: &Path, change: impl Fn(&mut Vec<u8>) -> bool) {
     let data = dir.join("outcore-volume/data");
     for share in fs::read_dir(data).into_iter().flatten().flatten() {
-        // It may be moved at the same moment.
+        // A job may move the file at the same moment.
         let Ok(mut bytes) = fs::read(share.path()) else {
             continue;
         };

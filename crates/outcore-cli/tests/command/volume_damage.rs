@@ -19,7 +19,8 @@ fn a_missing_drive_is_named_and_hides_only_what_lies_on_it() {
         let sizes = files.map(|file| file.unwrap().metadata().unwrap().len());
         sizes.sum::<u64>()
     };
-    // The drive of a small dataset is drawn, so the test puts some until it has both kinds.
+    // The drive of a small dataset is random, so the test puts small datasets until it has both
+    // kinds.
     let mut are_on_d2 = Vec::new();
     while !(are_on_d2.contains(&true) && are_on_d2.contains(&false)) {
         let number = are_on_d2.len();

@@ -213,7 +213,7 @@ fn what_is_killed_anywhere_is_whole_and_goes_on() {
             assert_eq!(answer.code, None, "{answer:?}");
             kills += 1;
             let again = place.run(&words);
-            // The only remaining step was to take it out of the drives file.
+            // If the drive is gone, the killed command had only to remove it from the drives file.
             let is_done = again.code == Some(2) && again.stderr.contains("has no drive");
             assert!(again.code == Some(0) || is_done, "{case}: {again:?}");
             is_right(&place, &case);

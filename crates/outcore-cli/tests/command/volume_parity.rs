@@ -1,5 +1,6 @@
-//! Volumes with parity or a mirror: a drive is pulled, zeroed or cut, and jobs read and write as
-//! before, or say why not; `volume replace` rebuilds it, also after it is killed anywhere.
+//! Volumes with parity or a mirror. If a drive is pulled, zeroed or cut, jobs read and write as
+//! before, or say why they cannot. `volume replace` rebuilds the drive, also if the command is
+//! killed at any moment and repeated.
 //!
 //! Contract: as in `volume`.
 
@@ -155,7 +156,7 @@ fn a_scrub_that_is_killed_harms_nothing() {
             break;
         }
         kills += 1;
-        // If it was killed at its end, nothing is left to repair.
+        // A scrub that was killed after its last repair leaves nothing to repair.
         let code = run(&place, &["volume", "scrub"]).code;
         assert!(code == Some(0) || code == Some(4), "{nth}: {code:?}");
         run(&place, &["volume", "scrub"]).ok();
@@ -321,7 +322,7 @@ fn a_replacement_that_is_killed_anywhere_continues() {
             is_right(nth);
             is_done = again.code == Some(0);
         }
-        // If little was left for the second run, there is nothing left to replace.
+        // If the second run has finished before its kill, nothing is left to replace.
         if !is_done {
             place.run(&words).ok();
         }
@@ -421,7 +422,7 @@ fn a_replaced_drive_beside_a_newer_one_without_label_is_not_read() {
     }
     run(&place, &["volume", "get", "@same", "out"]).ok();
     assert_eq!(place.read("out"), b"old");
-    // With the newer drive instead of the older one, everything is read again.
+    // With the newer drive in place of the older one, every dataset can be read again.
     fs::rename(place.path("a"), place.path("older")).unwrap();
     fs::rename(place.path("dead"), place.path("a")).unwrap();
     run(&place, &["volume", "get", "@x", "out", "--force"]).ok();

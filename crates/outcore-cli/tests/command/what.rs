@@ -362,7 +362,7 @@ fn text_becomes_the_text_that_the_name_of_the_output_promises() {
             assert!(place.read(&out) == place.read(to), "{line}");
         }
     }
-    // Lines stay what they are.
+    // Inputs that are lines are still read as lines.
     place
         .run(&["head", "--lines", "t.csv", "-o", "lines.jsonl"])
         .ok();

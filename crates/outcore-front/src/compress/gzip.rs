@@ -110,7 +110,7 @@ impl<W: Write> GzipWriter<W> {
         Ok(self.inner)
     }
 
-    /// Passes the text so far to be compressed.
+    /// Passes the collected text to a thread that compresses it.
     fn hand_out(&mut self, is_last: bool) -> io::Result<()> {
         let mut text = self.spare.pop().unwrap_or_default();
         text.clear();
@@ -250,14 +250,16 @@ impl Workers {
 
     fn begin(&mut self, block: Block) {
         let (done, deflated) = sync_channel(1);
-        // Without threads, the channel is closed, which reports that no block comes.
+        // Without threads, `done` is dropped here, so the receiver gets an error instead of a
+        // block.
         if let Some(tasks) = &self.tasks {
             let _ = tasks.send((block, done));
         }
         self.begun.push_back(deflated);
     }
 
-    /// The first block if it is compressed. If there are more than `most` blocks, waits for it.
+    /// Returns the first block if it is compressed. If there are more than `most` blocks, waits for
+    /// the first one.
     fn end(&mut self, most: usize) -> Option<io::Result<Deflated>> {
         let first = self.begun.front()?;
         let ended = match self.begun.len() > most {

@@ -38,7 +38,7 @@ const ZSTD_LEVEL: i32 = 3;
 const ZSTD_BLOCK_BYTES: u32 = 1 << 20;
 /// Maximum number of compressing threads; more of them would wait for the one that writes.
 const THREADS_MAX: usize = 8;
-/// The largest fraction of the memory that they use.
+/// Compressing threads use at most 1/`MEMORY_SHARE` of the memory.
 const MEMORY_SHARE: u64 = 16;
 /// The exponents of windows that Zstandard allows.
 const ZSTD_WINDOWS: std::ops::RangeInclusive<u32> = 10..=31;
@@ -344,7 +344,7 @@ impl<W: Write> Encoder<W> {
             Some(Compression::Zstd) => {
                 let mut encoder = zstd::Encoder::new(inner, ZSTD_LEVEL)
                     .map_err(|error| Error::io("compress", &error))?;
-                // As zstd does, so that readers detect damaged bytes.
+                // A checksum, which `zstd` also writes, lets readers detect damaged bytes.
                 let set = encoder.include_checksum(true).and_then(|()| match threads {
                     0 | 1 => Ok(()),
                     threads => encoder

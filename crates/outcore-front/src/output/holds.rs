@@ -42,8 +42,8 @@ const OF_OTHERS: [&str; 20] = [
     "jsonl", "mtx", "npy", "npz", "parquet", "pq", "sg", "txt", "wsg",
 ];
 
-/// Fails if the name of outcore's own format, `what`, means that of another program; `name` is a
-/// good one.
+/// Fails if a file in outcore's own format `what` has the extension of another program's format.
+/// `name` is an example of a good name.
 ///
 /// # Errors
 /// Usage.

@@ -112,7 +112,7 @@ pub(super) fn in_python(text: &str) -> String {
     out
 }
 
-/// The call that does what a command does, if Python has it.
+/// The call of Python that does the same as a command, if there is one.
 fn function_of(command: &str) -> Option<String> {
     let pair = PAIRS.iter().find_map(|(pair, function)| {
         let operands = command.strip_prefix(pair)?;

@@ -1,7 +1,7 @@
 //! CSV: records that may span lines, and a column of them as a key.
 //!
 //! Contract: records and fields are those of [`outcore::read::csv`]. [`Columns`] orders records by
-//! columns. Records are never changed; only their keys are parsed without quotes.
+//! columns. Records are never changed; quotes are removed only from their keys.
 
 use outcore::key::column::{key_hint, listed, quoted};
 use outcore::key::sort_key::{NoKey, SortKey, Tie};
@@ -303,7 +303,7 @@ impl SortKey for Columns {
 
 impl Columns {
     /// The note about the first column that is compared as text although all its values in `lines`
-    /// are numbers, if the order of the numbers is another.
+    /// are numbers, if numbers would be in another order.
     pub(super) fn numbers_as_text<'l>(
         &self,
         lines: impl Iterator<Item = &'l [u8]>,

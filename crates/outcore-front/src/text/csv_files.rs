@@ -9,7 +9,7 @@
 //!   copy each record ends with a NUL instead of a newline, or with a newline if the files are
 //!   added to a view that has newlines. Otherwise the files are sorted in place.
 //! - Blank lines have no columns to order by, and a sort omits them. For a view, and if no column
-//!   orders records, their file is copied without them.
+//!   orders records, a file with blank lines is copied without these lines.
 //! - An unterminated last record gets the same end as the others. If that is CR and LF, its file is
 //!   copied.
 //!
@@ -311,8 +311,8 @@ pub(super) fn settle_view(
 /// defines the end of records and the header.
 ///
 /// # Errors
-/// As [`CsvSort::settle`]; usage for a different header, and for records that span lines if none of
-/// the view does.
+/// As [`CsvSort::settle`]; usage for a different header, and for records that span lines if no
+/// record of the view does.
 pub(super) fn settle_further(
     csv: &CsvSpec,
     lines: &LineType,
@@ -415,7 +415,7 @@ fn settle(
         file.start_bytes += header_bytes;
         let is_open = has_header && !names.is_empty() && !found.header.ends_with(b"\n");
         all_looked.push(Looked {
-            // A copy terminates it.
+            // In a copy, the header gets a line end.
             header_bytes: header_bytes + u64::from(is_open),
             missing_end: found.missing_end(),
             framer,

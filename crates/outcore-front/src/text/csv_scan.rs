@@ -42,8 +42,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The end that other records have and the last one lacks, except for the newline, which every
-    /// job adds.
+    /// The bytes that other records have before their newline and that the unterminated last record
+    /// lacks. Every job adds the newline itself.
     pub(super) fn missing_end(&self) -> Option<&'static [u8]> {
         (self.is_open && self.is_crlf).then_some(b"\r")
     }
@@ -73,7 +73,7 @@ struct Blanks {
     are_there: bool,
     /// Whether the current record has content.
     is_filled: bool,
-    /// Its bytes, as long as it is blank and they have not been copied.
+    /// The bytes of the current record, as long as the record is blank and has not been copied.
     held: Vec<u8>,
 }
 
@@ -197,7 +197,7 @@ pub(super) fn scan(
             let piece = &bytes[at..end.unwrap_or(got)];
             let newlines = memchr_iter(framer.line_end(), piece).count() as u64;
             lines += newlines;
-            // Counts newlines inside, without the one that ends the record.
+            // Counts newlines inside the record, but not the newline that ends the record.
             found.has_inner_lines |= newlines > u64::from(end.is_some());
             // A byte that does not end a line here would end one in a copy.
             found.has_inner_lines |= !ends_with_newlines && memchr(b'\n', piece).is_some();

@@ -7,12 +7,12 @@
 //!   their text.
 //! - If an object repeats a name, the last one counts.
 //! - A line that is not JSON, or has no such field, has no key; a blank line is not a record.
-//! - Fields that are no keys may contain values that JSON forbids but programs write: `NaN`,
+//! - Fields other than the keys may contain values that JSON forbids but programs write: `NaN`,
 //!   `Infinity`, halves of surrogate pairs.
 //! - Lines are never changed.
 //!
 //! If every path is a single name, fields are found by the layout of an earlier line ([`Layout`]),
-//! which leads to the same values. If the layout does not decide, a scan of the line does, and
+//! which leads to the same values. If the layout does not fit, the line is scanned; only the scan
 //! reports errors.
 
 use std::sync::OnceLock;
@@ -185,7 +185,7 @@ fn find_strictly<'l>(
     let mut in_strict = [None; PATHS_MAX];
     find(&strict, paths, &mut in_strict[..paths.len()]);
     for (found, value) in found.iter_mut().zip(in_strict) {
-        // The same bytes of the original line; the replacement has the same length.
+        // `strict` has the length of `line`, so a value is at the same offset in both.
         *found = value.and_then(|value: &[u8]| {
             let from = value.as_ptr() as usize - strict.as_ptr() as usize;
             line.get(from..from + value.len())
@@ -239,7 +239,7 @@ impl JsonFields {
             let found = &mut found[..fields.len()];
             let scanned = find(line, &paths[..fields.len()], found);
             if !scanned.is_json {
-                // This parser reports the error, and checks values at any depth.
+                // Serde's parser reports the error, and checks values at any depth.
                 if let Err(error) = serde_json::from_slice::<IgnoredAny>(line) {
                     find_strictly(line, &paths[..fields.len()], found)
                         .ok_or_else(|| NoKey(format!("it is not JSON: {error}")))??;
@@ -340,7 +340,8 @@ fn number(text: &[u8]) -> Decimal<'_> {
                 sum.saturating_mul(10)
                     .saturating_add(i64::from(digit - b'0'))
             });
-        // Half the range, so that adding the number of digits cannot overflow.
+        // The limit is half the range of `i64`, so that adding the number of digits cannot
+        // overflow.
         let magnitude = magnitude.min(i64::MAX / 2);
         number.exponent = if is_negative { -magnitude } else { magnitude };
     }
@@ -483,7 +484,7 @@ mod tests {
             sorted.sort_by(|x, y| compare_items(&order, x.as_bytes(), y.as_bytes()).unwrap());
             assert_eq!(sorted, wanted.map(|at| lines[at]), "{by}");
         }
-        // A later field runs in the opposite direction to the first one.
+        // A later field is ordered in the opposite direction to the first one.
         let both = order(&[".b", ".a:desc:nulls-first"]);
         let line = |a: &str| format!("{{\"a\":{a},\"b\":0}}").into_bytes();
         for pair in ["null", "2", "1"].windows(2) {

@@ -240,7 +240,7 @@ mod tests {
         ]
     }
 
-    /// Bytes that are inserted into an object, which then is mostly invalid.
+    /// Bytes that make most objects invalid when they are inserted.
     fn any_damage() -> impl Strategy<Value = Vec<u8>> {
         let parts: Vec<&[u8]> = vec![
             b"\"", b"\\", b"{", b"}", b"]", b",", b":", b" ", b"\x01", b"0", b"e", b"\xff", b"x",

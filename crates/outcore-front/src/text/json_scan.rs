@@ -55,8 +55,8 @@ pub(super) fn find<'a>(
 }
 
 /// A scan. The position in the text is passed between functions, so that it stays in a register.
-/// Each function takes the position where it begins and returns the one after the bytes that it has
-/// passed, or [`nowhere`] in invalid JSON.
+/// Each function takes the position at which it begins. It returns the position after the bytes
+/// that it has scanned, or [`nowhere`] in invalid JSON.
 struct Scan<'a, 'f> {
     text: &'a [u8],
     found: &'f mut [Option<&'a [u8]>],
@@ -95,7 +95,7 @@ pub(super) fn skip_value(text: &[u8], at: usize) -> usize {
     }
 }
 
-/// The same for values that are neither strings nor numbers.
+/// The position after a value that is neither a string nor a number.
 fn skip_other(text: &[u8], at: usize) -> usize {
     let mut scan = Scan {
         text,
@@ -112,8 +112,8 @@ fn skip_other(text: &[u8], at: usize) -> usize {
 }
 
 impl Scan<'_, '_> {
-    /// Follows the paths of the set `led`, of which `depth` steps are done, into the value at
-    /// `start`.
+    /// Follows the paths of the set `led` into the value at `start`; the first `depth` steps of
+    /// these paths are done.
     fn value(&mut self, start: usize, paths: &[&[Step]], led: u8, depth: usize) -> usize {
         let (mut ended, mut going_on) = (0_u8, 0_u8);
         each(led, |path| match paths[path].len() == depth {
@@ -186,7 +186,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// Processes the item at `at` of a container, into which the paths of the set `taken` lead.
+    /// Processes the item at `at` of a container. The paths of the set `taken` lead into this item.
     /// Continues at the next item, or ends after `close`.
     #[inline(always)]
     fn item(
@@ -239,7 +239,7 @@ impl Scan<'_, '_> {
     }
 }
 
-/// Skips a container in which only brackets are counted, of any kind.
+/// Skips a container; counts brackets of all kinds, and checks nothing else.
 fn skip_deep_container(text: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(byte) = byte(text, at) {

@@ -60,7 +60,7 @@ pub(crate) fn append_whole(
     appended
 }
 
-/// The error for a key that repeats a word, or has two words of which only one may be given.
+/// The error for a key that repeats a word, or has two words that exclude each other.
 pub fn said_twice(key: &str, what: &str) -> Error {
     let cause = format!("the key `{key}` gives {what} twice");
     Error::usage("choose column", cause).hint("leave one of the two out")
@@ -78,7 +78,7 @@ impl FieldOrder {
     /// Processes one word after the name in `key`. Returns false for any other word.
     ///
     /// # Errors
-    /// Usage: the same was given before.
+    /// Usage: a word of this kind was given before.
     pub(crate) fn take(&mut self, word: &str, key: &str) -> Result<bool> {
         let (said, what, is) = match word {
             "asc" => (&mut self.is_descending, "asc or desc", false),

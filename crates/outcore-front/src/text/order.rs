@@ -3,7 +3,7 @@
 //! Contract: an [`OrderSpec`] holds the user's description of the order of lines: options of GNU
 //! sort, columns of CSV, or paths of JSON. [`OrderSpec::name`] is its text, from which
 //! [`order_of_name`] creates the same order again. The text is JSON, and empty for the order of
-//! bytes. For people it is displayed as the options.
+//! bytes. For people, an [`OrderSpec`] is displayed as its options.
 
 use std::fmt;
 use std::sync::Arc;

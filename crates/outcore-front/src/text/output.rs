@@ -322,7 +322,8 @@ fn compressing_threads(job: &Job, target: &Target, dress: &Dress) -> usize {
     })
 }
 
-/// Reserves the memory of an output while a plan is made that will run next to it.
+/// Reserves the memory of an output in a new job. The caller keeps this job while it plans work
+/// that will run next to the output. `None` if the engine itself writes the output.
 ///
 /// # Errors
 /// Too little memory is left.
@@ -375,7 +376,8 @@ pub fn open(
             Destination::Pipe(sink) => LineWriter::to_pipe(sink, &dress)?,
             Destination::File(path) => LineWriter::to_file(&job, &path, replace, &dress, threads)?,
         };
-        // Without an end message the engine has failed, and nothing may appear.
+        // If the channel closes without an end message, the engine has failed, and no output may
+        // appear.
         while let Ok(message) = receiver.recv() {
             match message {
                 Message::Bytes(bytes) => writer.put(&bytes)?,
@@ -420,7 +422,7 @@ impl PlainFor {
         }
     }
 
-    /// The error for a job that does not take the option.
+    /// The error for an option that the job does not have.
     pub fn refuse(self, cause: &str, hint: &str) -> Error {
         let option = self.option();
         let hint = match hint.is_empty() {

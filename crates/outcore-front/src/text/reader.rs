@@ -148,7 +148,8 @@ impl fmt::Debug for RecordReader<'_> {
 }
 
 impl<'a> RecordReader<'a> {
-    /// Reads nothing yet. If records are lines, `recognition` defines what is accepted as lines.
+    /// Reads nothing yet. If records are lines, `recognition` defines which data are accepted as
+    /// lines.
     pub fn new(job: &'a Job, sources: Vec<Source>, frame: Frame, recognition: Recognition) -> Self {
         RecordReader {
             job,
@@ -175,13 +176,13 @@ impl<'a> RecordReader<'a> {
         }
     }
 
-    /// The same reader for lines after those of `rule`, which [`RecordReader::header`] returns.
+    /// Makes the reader skip the lines of `rule`, which [`RecordReader::header`] then returns.
     #[must_use]
     pub fn with_header(self, rule: HeaderRule) -> Self {
         RecordReader { rule, ..self }
     }
 
-    /// The same reader for files whose `header` was removed.
+    /// Tells the reader the `header` that was already removed from the files.
     #[must_use]
     pub fn after_header(self, header: Vec<u8>) -> Self {
         RecordReader { header, ..self }
@@ -621,7 +622,7 @@ impl<'a> RecordReader<'a> {
 }
 
 /// The files that a reader of `sources` will read, in the form of a plan; `None` if one of them is
-/// a stream or compressed, whose amount of data is not known in advance.
+/// a stream or compressed, because its amount of data is not known in advance.
 ///
 /// # Errors
 /// As the reader's first reads of these files.
@@ -770,8 +771,8 @@ fn unpacked<'a>(
             stopped.unwrap_or_else(|| error.path(&source.name))
         })?;
         got += more;
-        // The producer of a stream may be slow. For a file, the loop continues, so that it reports
-        // a broken one.
+        // The producer of a stream may be slow. For a file, the loop continues, so that it finds
+        // damage at the beginning.
         if more == 0 || got == head.len() || source.is_stream() {
             break;
         }

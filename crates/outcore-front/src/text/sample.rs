@@ -32,7 +32,7 @@ pub fn choose(
     Ok(kept.into_iter().map(|kept| kept.record).collect())
 }
 
-/// The same sample in a random order; all orders are equally likely.
+/// The sample of [`choose`] in a random order; all orders are equally likely.
 ///
 /// # Errors
 /// As [`choose`].
@@ -66,7 +66,7 @@ fn draw(
     // The largest word is on top, to be removed next.
     let mut kept: BinaryHeap<(u64, u64, Vec<u8>)> = BinaryHeap::new();
     let (mut place, mut held_bytes) = (0, 0);
-    // The current record, if it is taken.
+    // The current record, if it is chosen for the sample.
     let (mut taken, mut is_begun) = (None, false);
     while count > 0
         && let Some(piece) = reader.next_piece()?
@@ -112,9 +112,9 @@ fn draw(
     Ok(kept.collect())
 }
 
-/// Bytes to reserve for a sample of `count` records. The first `taken` of them hold `held_bytes`.
-/// In a small sample all records may be as long as the longest so far; a large one keeps its mean
-/// approximately.
+/// Bytes to reserve for a sample of `count` records. The first `taken` records have `held_bytes`
+/// together. In a small sample all records may be as long as the longest so far; a large one keeps
+/// its mean approximately.
 fn enough_bytes(count: u64, taken: u64, held_bytes: u64, longest_bytes: u64) -> u64 {
     const SMALL: u64 = 64;
     let longest_bytes = longest_bytes + RECORD_OVERHEAD_BYTES;

@@ -29,12 +29,12 @@ pub enum Counted {
     Last(u64),
 }
 
-/// The place at which to start reading, and the records after it.
+/// The place at which to start reading, and the number of records from there on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rest {
     /// Bytes of data to skip.
     pub skipped_bytes: u64,
-    /// Number of records after them, the first of which may have begun earlier.
+    /// Number of records after these bytes. The first of these records may have begun earlier.
     pub records: u64,
     /// Bytes that were read to find this out.
     pub read_bytes: u64,

@@ -15,7 +15,7 @@ use outcore_store::dataset::replace::{Replaced, Replacement};
 use outcore_store::dataset::transfer::TransferResources;
 use outcore_store::dataset::{DatasetVolume, Watch, drives_of};
 
-/// Gives the place of a drive to another directory, and names that in the drives file.
+/// Puts another directory in the place of a drive, and writes that directory to the drives file.
 ///
 /// # Errors
 /// The errors of [`DatasetVolume::replace`]; the drives file cannot be written.
@@ -37,8 +37,8 @@ pub fn replace(
     Ok(replaced)
 }
 
-/// Adds a drive to a volume: a directory, or the name of a drive of the drives file, which names it
-/// from then on. Returns its name.
+/// Adds a drive to a volume, given as a directory or as the name of a drive in the drives file.
+/// From then on, the drives file lists the drive. Returns its name.
 ///
 /// # Errors
 /// The errors of [`DatasetVolume::add`]; the drives file cannot be written.

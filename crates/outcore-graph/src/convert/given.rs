@@ -2,7 +2,7 @@
 //!
 //! Contract: edges between numbers are written to one file of pairs in a private directory, in no
 //! order; nothing later depends on the order. Edges between names become rows of the sort that
-//! numbers the names ([`super::named`]); their row numbers are their places.
+//! numbers the names ([`super::named`]); the row number of an edge is its place.
 //!
 //! Bounds: the memory that the reader states; one write of 16 bytes per edge, or 24 with a weight.
 

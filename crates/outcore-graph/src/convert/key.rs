@@ -2,9 +2,9 @@
 //!
 //! Contract: a key consists of the direction, the vertex, its neighbour, and the weight as a number
 //! with the same order. So one sort puts the edges of all lists in order: first the lists of
-//! targets, then the lists of sources. Tiles are made from the lists ([`crate::format::row`]). A
-//! vertex takes as many bits as the largest one needs. Keys of 64 bits are enough for 2^31 vertices
-//! without weights.
+//! targets, then the lists of sources. Tiles are made from the lists ([`crate::format::row`]). The
+//! largest vertex determines the number of bits of a vertex in a key. Keys of 64 bits are enough
+//! for 2^31 vertices without weights.
 
 use bytemuck::Pod;
 use outcore::{Error, Result, Sortable};

@@ -244,6 +244,9 @@ fn convert_files(
     let source = SourceEdges {
         edges: &edges,
         vertices,
+        ids_end: edges
+            .first_negative()
+            .map_or(vertices, |end| end.min(vertices)),
         options,
     };
     let (manifest, summary, graph_bytes) = match conversion.shape.is_narrow() {
@@ -271,8 +274,8 @@ fn check_directions(is_mixed: bool, options: &ConvertOptions) -> Result<()> {
     Ok(())
 }
 
-/// Fails for a directory with anything other than a graph, which would be replaced or mixed with
-/// the graph's files.
+/// Fails for a directory with anything other than a graph. Otherwise, its files would be replaced,
+/// or mixed with those of the graph.
 fn refuse_others(dir: &Path) -> Result<()> {
     let is_graph = FORM
         .read::<Manifest>(&dir.join(NAME), Owner::of(NAME))
@@ -338,28 +341,31 @@ fn read_all(
     };
     edges.inputs.clone_from(&found.inputs);
     edges.shape = found.shape;
+    edges.is_signed = false;
     edges.vertices = Some(found.vertices);
     edges.largest = found.vertices.checked_sub(1);
     Ok((edges, Some(found)))
 }
 
-/// Fails for negative ids, which are no names of vertices.
+/// Fails for negative ids, because a vertex cannot have such a name.
 fn check_signs(job: &Job, edges: &EdgeFiles) -> Result<()> {
     if !edges.is_signed {
         return Ok(());
     }
     let largest = largest_id(job, &edges.inputs, edges.shape)?.unwrap_or_default();
-    let limit = if edges.shape.is_wide() {
-        1 << 63
-    } else {
-        1 << 31
-    };
-    match largest < limit {
-        true => Ok(()),
-        false => Err(Error::usage(CONVERT, "an id is negative")
-            .path(&edges.inputs[0].path)
-            .hint("ids are whole numbers from 0 on")),
+    check_sign(edges, largest)
+}
+
+/// Fails if `largest`, the largest id as a number without a sign, is negative in the files.
+fn check_sign(edges: &EdgeFiles, largest: u64) -> Result<()> {
+    match edges.is_negative(largest) {
+        false => Ok(()),
+        true => Err(negative().path(&edges.inputs[0].path)),
     }
+}
+
+fn negative() -> Error {
+    Error::usage(CONVERT, "an id is negative").hint("ids are whole numbers from 0 on")
 }
 
 /// Fails for ids that do not match `relabel`.
@@ -410,10 +416,12 @@ fn count_vertices(job: &Job, edges: &EdgeFiles, options: &ConvertOptions) -> Res
         (None, Some(_)) => None,
         (None, None) => largest_id(job, &edges.inputs, edges.shape)?,
     };
+    check_sign(edges, largest.unwrap_or_default())?;
     vertices_of(largest, told)
 }
 
-/// The number of vertices, from the largest id and the number given before.
+/// The number of vertices: the one that the options or a header state, or else the one that the
+/// largest id requires.
 fn vertices_of(largest: Option<u64>, told: Option<u64>) -> Result<u64> {
     let needed = largest.map_or(0, |largest| largest.saturating_add(1));
     let vertices = told.unwrap_or(needed);
@@ -510,6 +518,8 @@ struct Conversion<'a> {
 struct SourceEdges<'a> {
     edges: &'a EdgeFiles,
     vertices: u64,
+    /// All ids are below.
+    ids_end: u64,
     options: &'a ConvertOptions,
 }
 
@@ -544,7 +554,7 @@ impl SourceEdges<'_> {
     #[inline(always)]
     fn check(&self, shape: KeyShape, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        if largest >= self.vertices || !shape.accepts(edge.weight) {
+        if largest >= self.ids_end || !shape.accepts(edge.weight) {
             self.refuse(edge, position);
         }
     }
@@ -552,7 +562,8 @@ impl SourceEdges<'_> {
     #[cold]
     fn refuse(&self, edge: &Edge, position: u64) {
         let largest = edge.source.max(edge.target);
-        let error = match largest >= self.vertices {
+        let error = match largest >= self.ids_end {
+            true if self.edges.is_negative(largest) => negative(),
             true => beyond(largest, self.vertices),
             false => not_finite(edge, self.edges.shape.weights()),
         };
@@ -598,7 +609,7 @@ impl Conversion<'_> {
         }
     }
 
-    /// The plan of the files, and the index of the first one with names.
+    /// The plan of the files, and the index of the first file with names.
     fn plans(&self, relabelled: Option<&Relabelled>) -> Result<(Vec<ShardPlan>, usize)> {
         let plan = |name: &str, len_bytes| ShardPlan {
             path: self.dir.join(name),

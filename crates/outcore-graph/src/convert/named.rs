@@ -35,7 +35,7 @@ use outcore::primitives::appended::{AppendedFile, append_to};
 /// Length of a read, and the number of reads in flight per thread.
 const READ_BYTES: usize = 256 << 10;
 const READS: usize = 4;
-/// Bytes of rows that are passed on together, and room for the last of them.
+/// A batch of rows is passed on once it has this many bytes.
 pub(super) const BATCH_BYTES: usize = 128 << 10;
 /// The longest line.
 const LINE_BYTES_MAX: usize = READ_BYTES;
@@ -278,7 +278,7 @@ impl RowSource for NamedRows<'_> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // For each piece, also the ends of two lines.
+        // In addition, each piece needs memory for the ends of two lines.
         let pieces = self.text_bytes / READ_BYTES as u64;
         self.job.options.threads.max(1) as u64 * Self::thread_bytes() + pieces * 256
     }

@@ -21,7 +21,7 @@ use super::pack::{GraphSize, SizesOf};
 use super::relabel::Traffic;
 use super::{
     CONVERT, Conversion, ConvertOptions, Done, VERTICES_MAX, check_density, check_directions,
-    input_items, not_finite, vertices_of,
+    input_items, negative, not_finite, vertices_of,
 };
 use crate::edges::item::{Edge, Edges, at_edge, fail, largest_of_sample};
 use crate::edges::lines::LineFiles;
@@ -137,8 +137,14 @@ fn convert_items(
     let seen = Arc::new(Seen::default());
     let sizes_of: SizesOf = {
         let (seen, kind, options) = (Arc::clone(&seen), conversion.kind, options.clone());
+        let first_negative = edges.first_negative();
+        let path = edges.inputs.first().map(|input| input.path.clone());
         Box::new(move || {
-            let vertices = vertices_of(seen.largest(), None)?;
+            let largest = seen.largest();
+            if first_negative.is_some() && largest >= first_negative {
+                return Err(negative().path(path.clone().unwrap_or_default()));
+            }
+            let vertices = vertices_of(largest, None)?;
             check_density(vertices, edges_in)?;
             Ok(kind.sizes(&options, vertices, edges_in))
         })

@@ -14,7 +14,7 @@ use outcore_io::units;
 use super::item::ItemShape;
 use super::{EdgeFiles, READ, ReadOptions};
 
-/// The bytes of a file that its header is looked for in.
+/// A header must end within this many bytes of a file.
 const HEAD_BYTES: usize = 64 << 10;
 
 /// The header of an array of edges.

@@ -1,9 +1,9 @@
 //! Splits a line into fields: CSV, for numbers and names, and text separated by blanks.
 //!
 //! Contract: [`csv_field`] reads quotes as in RFC 4180, within one line; [`csv_names`] uses it for
-//! a header. Fields that end with tabs have no quotes. [`separated`] splits at blanks or at commas,
-//! and rejects a line with both: `1 2 0,75` has a decimal comma or a fourth field, and no reader
-//! can tell which. [`apart`] splits only at blanks. Lines end with LF, CR LF, or CR alone
+//! a header. Fields that are separated by tabs have no quotes. [`separated`] splits at blanks or at
+//! commas, and rejects a line with both: `1 2 0,75` has a decimal comma or a fourth field, and no
+//! reader can tell which. [`apart`] splits only at blanks. Lines end with LF, CR LF, or CR alone
 //! ([`line_end`]).
 
 use std::borrow::Cow;

@@ -144,9 +144,8 @@ impl EdgeFormat {
 
 /// Returns the format of `files`: the requested one, or the format of their extensions.
 ///
-/// # Errors
-/// [`outcore::Kind::Usage`] for no files, for extensions of no format or of several, and for
-/// options that do not apply to the format.
+/// # Errors [`outcore::Kind::Usage`] for no files, for unknown extensions, for files of several
+/// formats, and for options that do not apply to the format.
 pub(super) fn format_of(files: &[PathBuf], options: &ReadOptions) -> Result<EdgeFormat> {
     let Some(first) = files.first() else {
         return Err(Error::usage(READ, "no file of edges is given").hint("name one or more files"));

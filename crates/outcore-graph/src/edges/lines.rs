@@ -1,11 +1,11 @@
 //! Reads edges from text directly, without writing them to files first.
 //!
 //! Contract: a pass over [`LineFiles::source`] gives its pieces to [`LineFiles::each`], which
-//! passes on the edges of each line once; a cut line's edge goes to the caller that brings the last
-//! part ([`CutLines`]). For a piece of a sample, it passes on only the edges of whole lines; these
-//! lines come again later. [`LineFiles::sample`] reads some places of the files before the pass.
-//! After all pieces, [`LineFiles::finish`] counts the edges. Invalid edges are errors, as in
-//! [`super::text`].
+//! passes on the edges of each line once. If pieces cut a line, its edge goes to the caller that
+//! brings the last part ([`CutLines`]). For a piece of a sample, it passes on only the edges of
+//! whole lines; these lines come again later. [`LineFiles::sample`] reads some places of the files
+//! before the pass. After all pieces, [`LineFiles::finish`] counts the edges. Invalid edges are
+//! errors, as in [`super::text`].
 //!
 //! Bounds: only what [`CutLines`] keeps.
 

@@ -2,9 +2,9 @@
 //!
 //! Contract: [`read_edges`] returns files of pairs of numbers, each with a weight if edges have
 //! weights. Input files of this form are read in place. All others are parsed once, in parallel, to
-//! files in a private directory that is removed when [`EdgeFiles`] is dropped. A line that is not
-//! an edge, an id beyond the limit, a weight that is not a number and a truncated file are errors
-//! with their place.
+//! files in a private directory that is removed when [`EdgeFiles`] is dropped. These are errors
+//! with their place: a line that is not an edge, an id beyond the limit, a weight that is not a
+//! number, and a truncated file.
 //!
 //! - `item`: pairs of numbers, in memory and in files
 //! - `fields`: splits a line into fields
@@ -132,13 +132,30 @@ pub(crate) struct EdgeFiles {
     pub(crate) is_undirected: bool,
     /// Whether another header marks them as directed.
     pub(crate) is_mixed: bool,
-    /// Whether ids may be negative in the files, which read here as the largest ones.
+    /// Whether ids in the files may be negative. Negative ids are read here as numbers above all
+    /// others.
     pub(crate) is_signed: bool,
     /// Bytes read from files that were parsed.
     pub(crate) parsed_bytes: u64,
     /// Skipped comments.
     pub(crate) skipped: u64,
     pub(crate) _scratch: Option<PrivateDir>,
+}
+
+impl EdgeFiles {
+    /// The first number that is a negative id in the files; `None` if no id can be negative.
+    pub(crate) fn first_negative(&self) -> Option<u64> {
+        let first = match self.shape.is_wide() {
+            true => 1 << 63,
+            false => 1 << 31,
+        };
+        self.is_signed.then_some(first)
+    }
+
+    /// Whether `id`, which is read without a sign, is negative in the files.
+    pub(crate) fn is_negative(&self, id: u64) -> bool {
+        self.first_negative().is_some_and(|first| id >= first)
+    }
 }
 
 /// Reads the edges in `files`; parsed files go to a private directory in `scratch`.

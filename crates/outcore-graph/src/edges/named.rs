@@ -114,7 +114,7 @@ fn has_names(job: &Job, path: &Path, header_bytes: u64, syntax: Syntax) -> Resul
         ..syntax
     };
     let mut edges = lines.split(|byte| *byte == syntax.line_end);
-    // A line that is invalid both ways counts as one with names if it has letters.
+    // A line that is invalid both as numbers and as names counts as names if it has letters.
     let is_meant = |line: &[u8]| match unweighted.named(line) {
         Ok(edge) => edge.is_some_and(has_names),
         Err(_) => line.iter().any(u8::is_ascii_alphabetic),

@@ -8,7 +8,7 @@
 //! verified; a mismatch is an error of corrupt data.
 //!
 //! Bounds: one read of each needed array, unpacked as a stream. The pointers are in memory, eight
-//! bytes per row. Edges are written once, and once more with weights.
+//! bytes per row. Edges are written once, or twice if they have weights.
 
 use std::path::Path;
 

@@ -80,7 +80,7 @@ impl Syntax {
         }
     }
 
-    /// Sets that vertices count from 1, and the numbers of rows and columns.
+    /// Makes vertices count from 1, and sets the numbers of rows and columns.
     pub(super) fn counted_from_one(mut self, rows: u64, columns: u64) -> Self {
         self.first_id = 1;
         self.source_limit = Some(rows);

@@ -3,9 +3,9 @@
 //! Contract: [`parse`] converts the lines of a file to items ([`ItemShape`]), in one pass on all
 //! threads. Pieces are parsed independently; the lines that their borders cut are joined after all
 //! pieces have come ([`Borders`]). [`super::syntax`] defines valid lines. Lines end with LF, CR LF,
-//! or CR alone. Empty lines are skipped, and so are comments, which are counted. An invalid line,
-//! an id that is negative, not an integer or not below 2^64, and a weight that is missing or not
-//! finite are errors with file and line. Ids that are names are read by [`super::named`].
+//! or CR alone. Empty lines are skipped, and so are comments, which are counted. These are errors
+//! with file and line: an invalid line, an id that is not an integer from 0 to 2^64 - 1, and a
+//! weight that is missing or not finite. Ids that are names are read by [`super::named`].
 //!
 //! Bounds: one read of the file and one write of the items; the items of a piece, and two lines per
 //! piece, are in memory.
@@ -110,8 +110,8 @@ impl<T: Item> Sequence for Lines<'_, T> {
     }
 }
 
-/// If the first fault of a file is within this many bytes from its start, the error reports it,
-/// whichever fault a thread meets first.
+/// If the first fault of a file is within this many bytes from its start, the error reports it, no
+/// matter which fault a thread finds first.
 const SEARCHED_BYTES: u64 = 64 << 20;
 
 /// The place of a line.

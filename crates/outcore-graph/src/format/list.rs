@@ -58,7 +58,7 @@ pub(crate) struct ListPacker {
     weights: Vec<u64>,
     open_from: usize,
     vertex: u32,
-    /// Neighbours of the vertex that are in blocks.
+    /// The number of neighbours of the current vertex that are already in blocks.
     placed: u64,
     /// Vertices whose degrees have been written.
     counted: u32,
@@ -123,7 +123,7 @@ impl ListPacker {
         Ok(())
     }
 
-    /// Writes a part of a list that is longer than a block as a block of its own.
+    /// If a list is longer than a block, writes a part of the list as a block of its own.
     #[cold]
     fn place_alone(&mut self, files: &mut dyn ListFiles) -> Result<()> {
         self.end_block(files)?;

@@ -4,8 +4,8 @@
 //! and passes the edges of one row of tiles to the [`TilePacker`] tile by tile. It holds 4 MiB of
 //! edges; for graphs of more than 2^20 vertices, four bytes per vertex, up to 16 MiB. A row of
 //! tiles with more edges comes in several parts, each in order, so a hub needs no more memory than
-//! other vertices. The ends of parts depend only on the edges. So tiles and lists come from one
-//! sort, without separate keys for tiles.
+//! other vertices. Only the edges determine where parts end. This way, tiles and lists come from
+//! one sort, without separate keys for tiles.
 //!
 //! Bounds: [`TileRow::bytes`]; a copy of each edge, and a sort of the nonempty tiles of a part.
 

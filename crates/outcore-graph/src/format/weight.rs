@@ -3,7 +3,8 @@
 //! Contract: a weight is passed as the bits of its [`WeightType`], in the low half of 64 bits if it
 //! has four bytes. Integers stay integers (`i64`), and eight-byte floats stay eight-byte floats
 //! (`f64`). A number that a type cannot hold is rejected, except for `f32`, which rounds because
-//! the user chose it. Even `f32` makes no number 0 or infinite.
+//! the user chose it. Even `f32` rejects a number that would become infinite, and a nonzero number
+//! that would become 0.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,8 @@
 //! (Shun, Blelloch, PPoPP 2013), and the direction-optimizing search of Beamer, Asanovic and
 //! Patterson (SC 2012). Once the frontiers have read as many bytes as all lists of the direction
 //! have, these lists are loaded into memory, if the job has room for them ([`ResidentLists`]). So a
-//! search of many small frontiers reads at most twice the bytes of loading them at the start.
+//! search of many small frontiers reads at most twice as many bytes as if it loaded the lists at
+//! the start.
 //!
 //! Bounds: one bit per vertex and the blocks of a [`ListReader`], and lists that fit into the
 //! remaining memory; I/O is the blocks or the tiles.
@@ -23,7 +24,7 @@ use super::{Direction, Graph};
 use crate::format::Part;
 use crate::format::list::LIST_BLOCK_BYTES;
 
-/// The bytes of a sequential read that take as long as one byte of a scattered read.
+/// The bytes that a sequential read transfers in the time of one byte of a scattered read.
 const SCATTERED_COST: u64 = 3;
 
 /// A set of vertices with one bit each.
@@ -85,7 +86,7 @@ pub(crate) struct Frontiers<'g> {
     /// Lists in memory, of targets and of sources; and the bytes read without them.
     resident: [Option<ResidentLists>; 2],
     spent_bytes: u64,
-    /// Whether lists did not fit; they are then not loaded again.
+    /// Whether lists did not fit; later frontiers then do not try to load them.
     is_too_large: bool,
     _held: Reservation,
 }
@@ -115,8 +116,8 @@ impl<'g> Frontiers<'g> {
     }
 
     /// Calls `visit` with each edge of `direction` that leaves a vertex of `frontier`, as (that
-    /// vertex, the other end). For directed graphs and [`Direction::Both`], this includes edges
-    /// that come to it. The frontier ascends.
+    /// vertex, the other end). For directed graphs and [`Direction::Both`], this includes edges to
+    /// that vertex. The frontier ascends.
     ///
     /// # Errors
     /// Errors of reading.

@@ -1,10 +1,10 @@
 //! Reads the lists of some vertices, block by block.
 //!
 //! Contract: a [`ListReader`] reads the blocks with the lists of given vertices. Each block is read
-//! once; adjacent blocks are read together, with many reads in flight. It passes on the parts of
-//! the lists in each block. If there are many blocks, the threads that read them pass them on as
-//! they arrive, and do not keep them. If there are few, the most recent blocks are kept, so small
-//! frontiers with adjacent lists do not need a read each.
+//! once; adjacent blocks are read together, with many reads in flight. The reader passes on the
+//! parts of the lists in each block. If there are many blocks, the threads that read them pass them
+//! on as they arrive, and do not keep them. If there are few, the most recent blocks are kept, so
+//! small frontiers with adjacent lists do not need a read each.
 //!
 //! Bounds: [`ListReader::BYTES`] of blocks; at most one read per block that is not kept.
 
@@ -180,8 +180,8 @@ impl<'g> ListReader<'g> {
         let part = part.unwrap_or(Part::Out);
         let index = self.graph.index(part);
         let longest = alone_max(self.graph.manifest.weights());
-        // For each: its block, its vertex, its place in the block's part of the list, and its index
-        // in the result.
+        // For each wanted place: its block, its vertex, its index in the block's part of the list,
+        // and its index in the result.
         let places = wanted
             .iter()
             .enumerate()

@@ -1,8 +1,8 @@
 //! An open graph, as kernels read it.
 //!
 //! Contract: opening reads and verifies the manifest and the indexes of the lists. The indexes stay
-//! in the job's memory and have about a thousandth of the bytes of the lists. Kernels read edges on
-//! demand, through the engine's read-ahead: all edges ([`scan`]), the lists of some vertices
+//! in the job's memory; their size is about a thousandth of that of the lists. Kernels read edges
+//! on demand, through the engine's read-ahead: all edges ([`scan`]), the lists of some vertices
 //! ([`lists`]), or the cheaper of both ([`frontier`]). Every chunk and block is verified when it is
 //! read.
 

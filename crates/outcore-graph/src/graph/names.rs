@@ -1,4 +1,4 @@
-//! The original ids of a graph's vertices, if it was renumbered.
+//! The original ids of a graph's vertices, if these were renumbered.
 //!
 //! Contract: numeric ids are in memory, eight bytes each. Strings stay in their file
 //! ([`crate::format::names`]); only its index is in memory. [`Names::held`] loads the names of some

@@ -168,7 +168,7 @@ impl fmt::Display for KernelPlan<'_> {
 }
 
 impl KernelPlan<'_> {
-    /// The time of an iteration, and of all, for kernels with a limit.
+    /// The time of one iteration and of all iterations, for kernels that limit their number.
     fn write_bounds(&self, f: &mut fmt::Formatter<'_>, pass_seconds: f64) -> fmt::Result {
         match self.reads {
             EdgeReads::Passes(count) if count > 1 => {

@@ -68,7 +68,7 @@ impl ResidentLists {
             starts
         };
         if starts.last() != Some(&count) {
-            // Stored degrees are capped, so they do not give the length of such a list.
+            // Stored degrees are capped, so the length of a very long list is unknown.
             return Ok(None);
         }
         let neighbours: Vec<AtomicU32> = (0..count).map(|_| AtomicU32::new(0)).collect();

@@ -1,9 +1,9 @@
 //! Reads all edges in one pass over the tiles.
 //!
 //! Contract: [`Graph::scan`] passes every tile's edges to a function, segment by segment, on all
-//! threads and in no order. A function that only adds, or takes a minimum, gives the same result in
-//! any order; for that reason PageRank's sums are integers. Each edge comes once; for undirected
-//! graphs, the function must handle both directions.
+//! threads and in no order. A function that only adds integers, or takes a minimum, gives the same
+//! result in any order. Therefore, PageRank's sums are integers. Each edge comes once; for
+//! undirected graphs, the function must handle both directions.
 //!
 //! [`Graph::each_list`] does the same with the blocks of lists, and [`Graph::verify`] reads
 //! everything.

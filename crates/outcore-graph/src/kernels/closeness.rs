@@ -1,11 +1,11 @@
 //! Closeness centrality: how near each vertex is to the vertices from which it can be reached.
 //!
 //! Contract: closeness is defined as in networkx (Wasserman and Faust). For a vertex, take the
-//! sources other than itself. Its closeness is the share of these that reach it, divided by their
-//! mean distance in edges. It is 0 for a vertex that none reaches. Edges are followed in their
-//! direction, and each has length 1. If all vertices are sources, the result is exact. With fewer
-//! sources, each set of that size is equally likely, and the seed determines which. The result has
-//! the same bytes for any threads and memory.
+//! sources other than itself. Its closeness is the share of these sources that reach it, divided by
+//! the mean distance from those that do, in edges. A vertex that no source reaches has closeness 0.
+//! Edges are followed in their direction, and each has length 1. If all vertices are sources, the
+//! result is exact. With fewer sources, the seed determines the set of sources; each set of that
+//! size is equally likely. The result has the same bytes for any threads and memory.
 //!
 //! Source: the sampling of Eppstein and Wang, "Fast Approximation of Centrality" (SODA 2001). 64
 //! searches run at once, with one bit each, as in "The More the Merrier" (Then et al., VLDB 2014),
@@ -142,9 +142,9 @@ struct Searches<'g> {
     frontiers: Frontiers<'g>,
     /// The searches that have reached each vertex.
     seen: Vec<u64>,
-    /// The searches that reached it at the current level.
+    /// The searches that reached each vertex at the current level.
     newest: Vec<u64>,
-    /// The searches that reach it at the next level, and some that reached it before.
+    /// The searches that reach each vertex at the next level, and some that reached it before.
     next: Vec<AtomicU64>,
 }
 

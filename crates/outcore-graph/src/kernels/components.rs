@@ -83,8 +83,8 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         let edges = graph.scan_chunks(job, from..to, |segment| {
             let edges = segment.edges_ahead(|source| prefetch(&parents[source]));
             for (target, source) in edges {
-                // Most edges are in the largest component, where the parents of most vertices soon
-                // are the root.
+                // Most edges are in the largest component, where the root soon is the parent of
+                // most vertices.
                 let of = |vertex: usize| parents[vertex].load(Ordering::Relaxed);
                 if of(target) != of(source) {
                     unite(parents, target as u32, source as u32);
@@ -97,7 +97,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
         job.keep_state(&mut united)?;
     }
     graph.check_edges(united.read.edges)?;
-    // A parent is not larger than its children, so it is final first.
+    // A parent is not larger than its children, so its label is final before theirs.
     let mut labels = values(united.parents);
     for vertex in 0..labels.len() {
         labels[vertex] = labels[labels[vertex] as usize];
@@ -105,7 +105,7 @@ pub fn components(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     Ok(labels)
 }
 
-/// A union of vertices between two stretches of the pass.
+/// The state of the union-find between two stretches of the pass.
 struct United {
     parents: Vec<AtomicU32>,
     read: Read,

@@ -10,10 +10,10 @@
 //! A bundle is a range of vertices whose state fits into memory. Its edges are those whose larger
 //! end is in it. Edges inside the bundle unite its vertices. An edge to a vertex below the bundle
 //! becomes the *link* of its set. If the set already has a link, the new edge is replaced by an
-//! edge between the ends of both below the bundle. That edge belongs to a bundle further down.
-//! After all bundles are removed, they are labelled from the smallest vertex up. A set without a
-//! link gets its smallest vertex as label. A set with a link gets the label of the link: the set
-//! requested this label when its bundle was removed.
+//! edge between the link and the new edge's end below the bundle. That edge belongs to a bundle
+//! further down. After all bundles are removed, they are labelled from the smallest vertex up. A
+//! set without a link gets its smallest vertex as label. A set with a link gets the label of the
+//! link: the set requested this label when its bundle was removed.
 //!
 //! Bounds: eight bytes per vertex of a bundle. I/O is one read of the tiles, eight bytes per edge
 //! to scratch and back for each bundle to which the edge moves, and twice eight bytes per set. In
@@ -43,7 +43,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 const FILE_BYTES: u64 = 4 * BUFFER_BYTES as u64;
 /// Memory for reading and writing tiles, pairs and labels.
 const READING_BYTES: u64 = 6 << 20;
-/// The most recent edges, which are not written again.
+/// The number of recently written edges that are remembered, so that they are not written again.
 const RECENT: usize = 1 << 12;
 
 /// Labels of vertices on scratch, four bytes each; the file is removed when this is dropped.
@@ -253,8 +253,8 @@ impl Sets {
         }
     }
 
-    /// Processes an edge of the bundle; returns the remaining edge between vertices below, if there
-    /// is one.
+    /// Processes an edge of the bundle; returns the remaining edge between vertices below the
+    /// bundle, if there is one.
     fn take(&mut self, [high, low]: Pair) -> Option<Pair> {
         let a = self.find((high - self.start) as usize);
         if low < self.start {
@@ -398,7 +398,7 @@ impl Work<'_> {
                 out.push(self.bundle_of(high), &[[high, low]])
             })
         })?;
-        // A parent is not larger than its children, so it is final first.
+        // A parent is not larger than its children, so its root is final before theirs.
         for at in 0..count {
             sets.parents[at] = sets.parents[sets.parents[at] as usize];
         }

@@ -50,7 +50,7 @@ struct Peeled {
     most: u32,
 }
 
-/// The numbers of a graph that is being peeled, for a state that is kept.
+/// The figures of a peeling in progress, as its kept state has them.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Peak {
     going_count: usize,
@@ -172,7 +172,7 @@ pub fn core_numbers(job: &Job, graph: &Graph) -> Result<Vec<u32>> {
     let mut peeling = Peeling::new(job, graph, 0)?;
     let mut left: Vec<u32> = (0..graph.vertices() as u32).collect();
     loop {
-        // A killed run may have left vertices that go.
+        // A killed run may have left vertices that are still to be removed.
         peeling.take_out(peeling.peeled.most)?;
         let peeled = &mut peeling.peeled;
         left.retain(|vertex| peeled.degree(*vertex) != GONE);

@@ -13,9 +13,9 @@
 //!
 //! Source: Kleinberg, "Authoritative Sources in a Hyperlinked Environment" (JACM 46, 1999, section
 //! 3.1). Values are summed along edges as 64-bit integers, so the sums, and the bytes of the
-//! result, are the same for any order, threads and memory. Their unit is as small as the sum of all
-//! values allows. If parallel edges make a sum overflow, which is detected for any order, that half
-//! of the iteration is repeated with a larger unit.
+//! result, are the same for any order, threads and memory. The unit of these integers is as small
+//! as the sum of all values allows. If parallel edges make a sum overflow, which is detected for
+//! any order, that half of the iteration is repeated with a larger unit.
 //!
 //! Bounds: twenty-four bytes per vertex; two reads of the tiles per iteration, and at most six more
 //! in total if edges are parallel.
@@ -177,14 +177,14 @@ pub fn hits(job: &Job, graph: &Graph, options: HitsOptions) -> Result<Hits> {
     Err(Error::usage(KERNEL, cause).hint("allow more iterations, or a larger tolerance"))
 }
 
-/// The hubs between two iterations, from which the authorities follow.
+/// The hubs between two iterations; the authorities are computed from them.
 struct Iterated {
     hubs: Vec<f64>,
     done: Done,
     iterations_max: u32,
 }
 
-/// The iterations so far, and a figure that they have found.
+/// The number of iterations so far, and a figure that they have updated.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Done {
     iterations: u32,
@@ -231,7 +231,7 @@ struct Passes<'g> {
 }
 
 impl Passes<'_> {
-    /// The factor of the values before they are summed.
+    /// The factor by which values are multiplied before they are summed.
     fn unit(&self, values: impl Iterator<Item = f64>) -> f64 {
         let (mut largest, mut whole) = (0.0_f64, 0.0);
         for value in values {

@@ -3,8 +3,8 @@
 //! Contract: a kernel's state of each vertex is in memory, and is reserved before the kernel starts
 //! ([`State`]). Only [`crate::graph`] reads edges. Results are arrays with one entry per vertex,
 //! with the same bytes for any threads and memory. A kernel in passes keeps its state after a pass
-//! if the job keeps states ([`outcore::states::PassState`]). All that it needs is in that state, or
-//! follows from the graph and the options.
+//! if the job keeps states ([`outcore::states::PassState`]). That state, the graph and the options
+//! are all that a continued run needs.
 //!
 //! The reads of edges and the bytes of state per vertex of each kernel:
 //!
@@ -13,13 +13,14 @@
 //!   bundle
 //! - [`bfs`](fn@bfs): about one pass per level with many vertices, otherwise the lists of the
 //!   frontier; 12 bytes
-//! - [`pagerank`](fn@pagerank), [`personalized_pagerank`]: one pass per iteration, and two before
-//!   them by weight; 20 bytes, or 24 by weight
+//! - [`pagerank`](fn@pagerank), [`personalized_pagerank`]: one pass per iteration; 20 bytes. By
+//!   weight: two passes more at the start; 24 bytes
 //! - [`core_numbers`]: one pass per round with many vertices, otherwise the lists of the removed
 //!   vertices; 16 bytes
 //! - [`shortest_paths`]: one pass per round with many vertices, otherwise the lists of the
 //!   frontier; 16 bytes
-//! - [`strong_components`]: the same; 24 bytes
+//! - [`strong_components`]: one pass per round with many vertices, otherwise the lists of the
+//!   frontier; 24 bytes
 //! - [`Sampler`]: the blocks of the sampled neighbours; 4 bytes
 //! - [`label_propagation`]: in each round, the lists of the visited vertices; 12 bytes
 //! - [`closeness`](fn@closeness): as `bfs`, for each 64 sources; 40 bytes

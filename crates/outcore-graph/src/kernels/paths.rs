@@ -143,7 +143,7 @@ impl Searching {
         self.waiting.next(&self.distances, step)
     }
 
-    /// Takes the vertices that a round has met.
+    /// Takes the vertices whose distance a round has lowered.
     fn met(&mut self, vertices: Vec<u32>) {
         self.waiting.take(&self.distances, vertices);
     }
@@ -152,7 +152,7 @@ impl Searching {
 /// The vertices whose distance fell since they last notified their neighbours.
 struct Waiting {
     fallen: VertexSet,
-    /// Vertices that the current round has already met.
+    /// Vertices that the current round has already collected.
     queued: VertexSet,
     /// Vertices below the bound, and all others, each once.
     near: Vec<u32>,
@@ -211,7 +211,7 @@ impl Waiting {
         (!frontier.is_empty()).then_some(frontier)
     }
 
-    /// Takes the vertices that a round has met.
+    /// Takes the vertices whose distance a round has lowered.
     fn take(&mut self, distances: &[AtomicU64], met: Vec<u32>) {
         met.iter().for_each(|vertex| self.queued.remove(*vertex));
         self.put(distances, met);

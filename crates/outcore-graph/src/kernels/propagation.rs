@@ -8,17 +8,16 @@
 //! each vertex's community, the same for any threads and memory.
 //!
 //! Source: Raghavan, Albert, Kumara (Physical Review E 76, 2007). The tie rule is that of Cordasco
-//! and Gargano (BASNA 2010): a vertex's own label comes first. Rounds are semi-synchronous, also as
-//! in their method: vertices of one class change at once, and those of the next class see the
+//! and Gargano (BASNA 2010): a vertex's own label comes first. As in that method, rounds are
+//! semi-synchronous: vertices of one class change at once, and vertices of the next class see the
 //! changes. Their classes are the colours of the graph. Here there are two random classes, drawn
 //! anew in each round, for each run of vertices whose lists are held together. Two neighbours that
 //! would swap labels for ever are in different classes in every second round on average, so they
-//! meet.
+//! come to agree.
 //!
-//! If [`Communities::is_stable`], it is guaranteed that no label is more frequent among the
-//! neighbours of any vertex than its own. Colours would guarantee convergence; random classes only
-//! make it likely. So the number of rounds is limited; at the limit, the labels of the last round
-//! are the result.
+//! If [`Communities::is_stable`], no label is more frequent among the neighbours of a vertex than
+//! the vertex's own. Colours would guarantee convergence; random classes only make it likely. So
+//! the number of rounds is limited; at the limit, the labels of the last round are the result.
 //!
 //! Bounds: twelve bytes and two bits per vertex, and lists of half a million neighbours. A round
 //! reads the lists of the vertices with a neighbour that changed since their last visit.
@@ -184,7 +183,8 @@ fn class_of(vertex: u32, round: u32) -> u64 {
     (number ^ (number >> 31)) & 1
 }
 
-/// Returns the places of those vertices of `is_now` that change their label, with the new label.
+/// Returns the places of the vertices that change their label, with the new label. Only vertices
+/// for which `is_now` holds can change.
 fn wanted(
     job: &Job,
     lists: &HeldLists,

@@ -134,13 +134,14 @@ struct Counted {
     met: Met,
 }
 
-/// Which lists have met which held lists. A run that continues may hold fewer lists at a time.
+/// Which lists have been compared with which held lists. A run that continues may hold fewer lists
+/// at a time.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Met {
-    /// The lists before this vertex were held and have met all lists.
+    /// The lists before this vertex were held and have been compared with all lists.
     held_from: usize,
-    /// The lists from `held_from` to this vertex are held, and have met the lists of the vertices
-    /// before `passed`.
+    /// The lists from `held_from` to this vertex are held, and have been compared with the lists of
+    /// the vertices before `passed`.
     held_to: usize,
     passed: usize,
 }
@@ -273,7 +274,7 @@ impl Pieces {
         &self.neighbours[piece.start..][..piece.neighbours_count as usize]
     }
 
-    /// Sorts parts by vertex. The parts of a list longer than a block, each of which ascends, are
+    /// Sorts parts by vertex. Each part of a list longer than a block ascends, so these parts are
     /// sorted by their first neighbours.
     fn sort(&mut self) {
         let neighbours = &self.neighbours;
@@ -346,7 +347,7 @@ impl Shorter {
         self.neighbours.get(*start..*end)
     }
 
-    /// Counts triangles by rank. One vertex of each is in `vertices`, one in `held`.
+    /// Counts triangles by rank. One vertex of each triangle is in `vertices`, another in `held`.
     fn count_in(
         &self,
         vertices: Range<usize>,

@@ -75,7 +75,7 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     (edges, (0..vertices).map(label).collect())
 }
 
-/// If vertices move in their numbers' order, and numbers ascend along a ring, long chains of
+/// If vertices move in the order of their numbers, and numbers ascend along a ring, long chains of
 /// communities form.
 #[test]
 fn communities_do_not_depend_on_the_numbering_of_the_vertices() {
@@ -251,8 +251,8 @@ fn communities_whose_edges_do_not_fit_are_the_same_with_these_on_scratch() {
     let found = run(&all, options).unwrap();
     let in_memory = device.operations();
     assert!(run(&job(38 << 20, 1), options).unwrap() == found);
-    // Each of some operations fails: the run gives a specific error, or the same communities, and
-    // no file remains.
+    // Some operations fail, one in each run: the run gives a specific error, or the same
+    // communities, and no file remains.
     let (all, device) = faulty_in("eio@1000000000", 36 << 20);
     assert!(run(&all, options).unwrap() == found);
     let operations = device.operations();

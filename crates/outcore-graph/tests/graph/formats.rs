@@ -332,7 +332,7 @@ fn a_serialized_graph_is_as_long_as_its_head_says_and_symmetric_if_undirected() 
         }
         refused(&[&whole[..], &[0]].concat(), "bytes, but");
         if !is_directed {
-            // The list of vertex 0 begins with 1; now 1 has 0, and 0 has 2.
+            // The list of vertex 0 begins with 1, which becomes 2. The list of 1 still has 0.
             let mut turned = whole.clone();
             turned[17 + 8 * (VERTICES as usize + 1)] = 2;
             refused(&turned, "not in the lists of both ends");

@@ -219,7 +219,8 @@ fn grid(side: u32) -> Vec<[u32; 2]> {
     edges.collect()
 }
 
-/// A search of a grid has a frontier on each diagonal, whose lists are in as many blocks.
+/// In a search of a grid, each diagonal is a frontier, and each of its vertices has its list in
+/// another block.
 #[test]
 fn a_search_of_many_small_frontiers_reads_the_lists_a_few_times_at_most() {
     let dir = tempfile::tempdir().unwrap();
@@ -361,7 +362,7 @@ fn closeness_is_that_of_a_search_from_each_source() {
         assert!(far.fold(0.0, f64::max) < 1e-12, "{name}");
     });
     assert!(checked >= 6, "{checked}");
-    // A few sources give approximate values, which improve with their number.
+    // A few sources give approximate values, which improve with the number of sources.
     let dir = tempfile::tempdir().unwrap();
     let job = job(64 << 20, 2);
     let options = ConvertOptions {

@@ -197,7 +197,7 @@ fn a_graph_that_is_exported_and_converted_again_is_the_same() {
         std::fs::write(&pairs, bytes).unwrap();
         let options = ConvertOptions {
             is_undirected,
-            // Undirected edges come back from both of their ends.
+            // Undirected edges are read back from both of their ends.
             dedup: is_undirected,
             ..options(Some(EdgeFormat::Pairs32), is_weighted)
         };

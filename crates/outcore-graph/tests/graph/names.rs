@@ -1,6 +1,7 @@
 //! Graphs with string ids: their contents, lookups by name, and rejected input.
 //!
-//! Contract: a graph of names is compared with the graph of the names' numbers in order.
+//! Contract: a graph of names is compared with a graph in which each name is replaced by its place
+//! in the order of names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -125,7 +126,7 @@ fn names_become_the_numbers_that_they_have_in_order_for_any_memory_and_threads()
     assert_eq!(left, 4, "no scratch is left");
 }
 
-/// Tests every lookup of a name, and by a name.
+/// Looks up every name by its vertex, and every vertex by its name.
 fn check_names(path: &Path, names: &[String]) {
     let job = job(64 << 20, 2);
     let graph = Graph::open(&job, path).unwrap();

@@ -132,7 +132,7 @@ pub(crate) fn pagerank(
     ranks
 }
 
-/// Core numbers: removes the vertex of the least degree, one after another.
+/// Core numbers: repeatedly removes a vertex of the least degree.
 pub(crate) fn cores(vertices: u32, edges: &[[u32; 2]]) -> Vec<u32> {
     let lists = lists(vertices, edges, true);
     let mut degrees: Vec<usize> = lists.iter().map(Vec::len).collect();
@@ -290,7 +290,7 @@ pub(crate) fn hits(lists: &[Vec<u32>], iterations: u32) -> (Vec<f64>, Vec<f64>) 
     (hubs, authorities)
 }
 
-/// The first vertex among whose neighbours another label is more frequent than its own.
+/// The first vertex whose own label is less frequent among its neighbours than another label.
 pub(crate) fn discontent(vertices: u32, edges: &[[u32; 2]], labels: &[u32]) -> Option<u32> {
     let lists = lists(vertices, edges, true);
     (0..vertices).find(|vertex| {

@@ -118,7 +118,8 @@ fn ranks_of_many_vertices_are_right_without_a_tolerance() {
     let job = job(64 << 20, 2);
     let vertices = 100_001u32;
     let random = &mut Random(3);
-    // All have an edge to one of a few hubs, and the hubs have edges to vertices everywhere.
+    // All vertices have an edge to one of a few hubs, and the hubs have edges to vertices
+    // everywhere.
     let edges: Vec<[u32; 2]> = (0..vertices)
         .flat_map(|vertex| {
             let few = random.below(100) as u32;

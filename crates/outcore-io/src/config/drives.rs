@@ -130,7 +130,7 @@ impl DriveSpec {
 pub struct GroupSpec {
     /// The name that drives refer to.
     pub name: String,
-    /// Read bandwidth of all its drives together.
+    /// Read bandwidth of all drives of the group together.
     #[serde(
         rename = "read_bandwidth",
         default,
@@ -138,7 +138,7 @@ pub struct GroupSpec {
         with = "text::rate"
     )]
     pub read_bytes_per_s: Option<u64>,
-    /// Write bandwidth of all its drives together.
+    /// Write bandwidth of all drives of the group together.
     #[serde(
         rename = "write_bandwidth",
         default,
@@ -146,7 +146,8 @@ pub struct GroupSpec {
         with = "text::rate"
     )]
     pub write_bytes_per_s: Option<u64>,
-    /// Requests that all its drives together have in flight at most (a controller's own queue).
+    /// Requests that all drives of the group together have in flight at most (a controller's own
+    /// queue).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
 }

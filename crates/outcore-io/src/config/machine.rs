@@ -1,14 +1,14 @@
 //! The resources that this machine, or the surrounding container, lets a job use by default.
 //!
 //! Contract: reads a few small files under `/proc` and `/sys/fs/cgroup`. A file that cannot be read
-//! is skipped; it is never an error. Memory is the smallest of the kernel's available memory, the
-//! rest of this process's address space, and every control-group limit (version 1 or 2) from its
-//! group up to the root. Threads follow affinity masks and processor quotas.
+//! is skipped; it is never an error. Memory is the smallest of three kinds of limits: the kernel's
+//! available memory, the rest of this process's address space, and the limits of its control groups
+//! (version 1 or 2) up to the root. Threads follow affinity masks and processor quotas.
 
 use std::fs;
 use std::path::Path;
 
-/// Smallest default memory: the engine needs this much to work well at all.
+/// Smallest default memory: with less, the engine works poorly.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
 
 /// Values for settings that have no source.
@@ -93,8 +93,8 @@ fn cgroup_limit_bytes(root: &Path) -> Option<u64> {
         .min()
 }
 
-/// The smallest limit in `file` from the group at `path` up to the mount. In a container the path
-/// may be the host's and not exist here; the mount itself is then the group.
+/// The smallest limit in `file` from the group at `path` up to the mount. In a container, the path
+/// may be one of the host that does not exist in the container. The mount itself is then the group.
 fn least_limit(mount: &Path, path: &str, file: &str) -> Option<u64> {
     let group = mount.join(path.trim_start_matches('/'));
     group

@@ -3,7 +3,7 @@
 //! Contract: these folders have names of their own and outlive the command that makes them, so that
 //! another command can continue to fill them. A private directory ([`super::PrivateDir`]) cannot do
 //! that. A file that [`write_durably`] has written is whole or absent. Errors name the path. A
-//! missing file is not an error if the function says so.
+//! missing file is an error, except where a function documents another result.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -28,7 +28,7 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     move |error| Error::io(CHANGE, &error).path(path)
 }
 
-/// Makes a directory with those above it; one that exists is left as it is.
+/// Makes a directory and its missing parents; an existing directory stays unchanged.
 ///
 /// # Errors
 /// I/O.
@@ -36,7 +36,7 @@ pub fn make_dirs(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(failed(path))
 }
 
-/// Makes a directory, but none above it.
+/// Makes a directory, whose parent must exist.
 ///
 /// # Errors
 /// I/O; it exists.
@@ -89,7 +89,7 @@ pub fn write_durably(path: &Path, staged: &Path, bytes: &[u8]) -> Result<()> {
     write().map_err(failed(path))
 }
 
-/// Renames a file or folder, which replaces a file of that name.
+/// Renames a file or folder; an existing file with the new name is replaced.
 ///
 /// # Errors
 /// I/O.
@@ -168,7 +168,7 @@ pub fn is_inside(path: &Path, other: &Path) -> bool {
     }
 }
 
-/// Whether a file cannot be opened because it is gone, or its medium fails.
+/// Whether a file cannot be opened because it is gone or because its medium fails.
 pub fn is_lost(path: &Path) -> bool {
     let lost = [Errno::NOENT, Errno::IO].map(Errno::raw_os_error);
     let errno = File::open(path)

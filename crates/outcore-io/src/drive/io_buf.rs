@@ -1,9 +1,9 @@
 //! The memory of one transfer: one buffer, or pieces of borrowed buffers that are adjacent on the
 //! drive.
 //!
-//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. In pieces it
-//! is one vectored transfer, however many requests were merged into it. Backends see it as slices
-//! that start at any byte. Only memory devices copy.
+//! Contract: an [`IoBuf`] owns the bytes of a [`super::Request`] until it completes. A buffer in
+//! pieces is one vectored transfer, however many requests were merged into it. Backends see it as
+//! slices that start at any byte. Only memory devices copy.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -49,7 +49,7 @@ impl IoBuf {
         }
     }
 
-    /// Its bytes in order.
+    /// The bytes of the transfer, in order.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let (whole, pieces) = match self {
             IoBuf::Whole(buf) => (Some(&buf[..]), &[][..]),
@@ -60,7 +60,7 @@ impl IoBuf {
             .chain(pieces.iter().map(|piece| &piece[..]))
     }
 
-    /// Its bytes in order, mutable.
+    /// The bytes of the transfer, in order, mutable.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (whole, pieces) = match self {
             IoBuf::Whole(buf) => (Some(&mut buf[..]), &mut [][..]),
@@ -74,7 +74,7 @@ impl IoBuf {
     /// Copies `bytes` to offset `start` of the transfer.
     ///
     /// # Panics
-    /// If they extend beyond its end.
+    /// If the bytes extend beyond the end of the transfer.
     pub fn copy_in(&mut self, mut start: usize, mut bytes: &[u8]) {
         for slice in self.slices_mut() {
             let skip = start.min(slice.len());

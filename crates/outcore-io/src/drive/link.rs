@@ -1,7 +1,7 @@
 //! Which links in the names of outputs are followed.
 //!
 //! Contract: an output's name may be a link to a file. outcore then writes that file and keeps the
-//! link ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set: in a
+//! link ([`file_behind`]). The rule is that of Linux with `fs.protected_symlinks` set. In a
 //! directory that is sticky and writable by all, a link must belong to the user or to the owner of
 //! the directory. Owner and target are read from one open link, so outcore follows exactly the link
 //! that it checked. A link without a target is an error. The same rule holds for a directory in
@@ -24,9 +24,9 @@ const STICKY_FOR_ALL: u32 = 0o1002;
 
 /// Why a link is not followed.
 enum Refusal {
-    /// Another user may have created it.
+    /// Another user may have created the link.
     Planted,
-    /// It has no target.
+    /// The link has no target.
     Lost,
     System(Errno),
 }
@@ -93,7 +93,7 @@ fn follow(name: &Path) -> std::result::Result<PathBuf, Refusal> {
     Err(Refusal::System(Errno::LOOP))
 }
 
-/// Fails if the path of a file of a set is a link.
+/// Fails if `path`, the path of a set's file, is a link.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`]; otherwise the system's error.
@@ -110,7 +110,7 @@ pub fn refuse_link(operation: &str, path: &Path) -> Result<()> {
 /// What exists under a name.
 enum Found {
     Nothing,
-    /// Anything but a link.
+    /// Anything that is not a link.
     File,
     Link {
         target: PathBuf,

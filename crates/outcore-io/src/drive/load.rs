@@ -1,12 +1,12 @@
 //! A load on drives: requests of one kind, a fixed number in flight on each file range, counted and
 //! timed.
 //!
-//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s,
-//! from the calling thread and through one [`Queue`], until its time or its bytes are used up. Then
-//! it waits for the last request. It replaces each completed request with one to the same range, so
-//! a slow drive does not slow the others. Writes end with a sync, which is part of the measured
-//! time. An [`Observer`] sees every request with its latency; all requests of one completion batch
-//! get the same time.
+//! Contract: a [`Runner`] keeps [`Load::depth`] requests in flight on each of its [`FileRange`]s
+//! until its time or its bytes are used up. Then it waits for the last request. It runs on the
+//! calling thread, with one [`Queue`]. It replaces each completed request with one to the same
+//! range, so a slow drive does not slow the others. Writes end with a sync, which is part of the
+//! measured time. An [`Observer`] sees every request with its latency; all requests of one
+//! completion batch get the same time.
 //!
 //! Model: fio's jobs with `iodepth`. The probe and the benchmarks use these loads.
 //!
@@ -28,11 +28,11 @@ const OPERATION: &str = "measure drive";
 pub struct FileRange {
     /// The file.
     pub file: FileId,
-    /// Which drive it is on.
+    /// The index of the drive that holds the file.
     pub drive_index: usize,
     /// Where the range begins.
     pub start_bytes: u64,
-    /// How long it is.
+    /// The length of the range.
     pub span_bytes: u64,
 }
 
@@ -109,11 +109,11 @@ impl Moved {
 /// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
-    /// Index of its range.
+    /// Index of the request's range.
     pub place: usize,
     /// Direction.
     pub op: Op,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// Bytes moved.
     pub bytes: usize,
@@ -187,9 +187,11 @@ impl Runner {
             place: at % places.len(),
             submitted_ns: 0,
         });
+        let mut queue = device.queue(count)?;
+        queue.keep(&pool);
         Ok(Runner {
             device: Arc::clone(device),
-            queue: device.queue(count)?,
+            queue,
             slots: slots.collect(),
             idle,
             issued: vec![0; places.len()],

@@ -100,7 +100,7 @@ pub struct Request {
     pub file: FileId,
     /// The drive that serves the request (index in the volume); selects the lane that it waits in.
     pub drive_index: usize,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// The memory, in one piece or several; its length is the length of the transfer.
     pub buf: IoBuf,
@@ -130,7 +130,8 @@ pub struct FileFacts {
     pub changed_ns: i128,
     /// Whether transfers bypass the page cache.
     pub is_direct: bool,
-    /// Whether its blocks are memory (tmpfs), so that freeing them early is worth a system call.
+    /// Whether the file's blocks are memory (tmpfs), so that freeing them early is worth a system
+    /// call.
     pub is_in_memory: bool,
 }
 
@@ -173,7 +174,8 @@ pub trait FileSystem: Send + Sync {
     }
     /// Takes over a private directory whose job can be resumed; `None` if there is nothing to
     /// resume at `path`. Fails with [`crate::Kind::Usage`] while another job holds it.
-    /// No default: if a wrapper of a device forgot this method, every such job would begin anew.
+    /// This method has no default implementation: if a wrapper of a device forgot it, every such
+    /// job would begin anew.
     fn reopen_private_dir(&self, path: &Path) -> Result<Option<PrivateDir>>;
     /// Removes private directories in `parent` whose owners are gone; returns their paths.
     fn sweep_private_dirs(&self, parent: &Path) -> Result<Vec<PathBuf>>;

@@ -69,7 +69,7 @@ impl NewFile {
         })
     }
 
-    /// Its final path.
+    /// The final path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -85,7 +85,7 @@ impl NewFile {
         })
     }
 
-    /// Writes what `fill` writes.
+    /// Makes the file with the bytes that `fill` writes.
     ///
     /// # Errors
     /// As [`NewFile::write`], and the errors of `fill`.

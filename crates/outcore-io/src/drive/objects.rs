@@ -1,4 +1,4 @@
-//! Objects of stores among the names of files.
+//! Objects in stores, which callers name like files.
 //!
 //! Contract: a name such as `s3://bucket/key` is an object ([`is_object`]), unless there is a file
 //! of that name. A device that reads objects opens them as files, and returns its [`Stores`] from
@@ -31,7 +31,7 @@ pub fn is_object_pattern(path: &Path) -> bool {
     is_pattern && is_object(path)
 }
 
-/// `paths` with the objects that match in place of each pattern of objects.
+/// `paths`, where the matching objects replace each pattern of objects.
 ///
 /// # Errors
 /// As [`Stores::matching`]; usage if `device` has no stores.
@@ -65,14 +65,14 @@ pub struct UploadWatch<'a> {
     pub advance: &'a dyn Fn(u64),
 }
 
-/// An upload that was begun and neither completed nor aborted.
+/// An upload that is neither completed nor aborted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
-    /// The object that it would have made.
+    /// The object that the upload would have made.
     pub object: PathBuf,
-    /// The time since its last sign of life.
+    /// The time since the last sign of life of the upload.
     pub age: Duration,
-    /// Whether its job may still run.
+    /// Whether the job of the upload may still run.
     pub is_in_use: bool,
 }
 
@@ -90,11 +90,12 @@ pub trait Stores: Send + Sync {
     /// Usage: it exists, or its place takes no objects. I/O.
     fn check_new(&self, object: &Path, replace: bool) -> Result<()>;
 
-    /// Uploads the local file `from`, which becomes the object `to` at the end and at once. Holds
-    /// at most `memory_bytes` of it. If the upload fails or stops, no part of it stays.
+    /// Uploads the local file `from`. The object `to` appears at the end, as a whole. Memory holds
+    /// at most `memory_bytes` of the file. If the upload fails or stops, the store keeps no part of
+    /// it.
     ///
     /// # Errors
-    /// As [`Stores::check_new`]. Memory: the parts of so long a file do not fit. I/O.
+    /// As [`Stores::check_new`]. Memory: the file is so long that its parts do not fit. I/O.
     fn upload(
         &self,
         from: &Path,

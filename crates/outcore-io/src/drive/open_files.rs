@@ -2,7 +2,7 @@
 //!
 //! Contract: a device and its queues share a [`FileTable`]. Files that are open for reading may use
 //! half of the process's descriptors (`RLIMIT_NOFILE`). Beyond that, or if the system has no
-//! descriptor left, the table closes files that have not been used recently and opens them again,
+//! descriptor left, the table closes files that have not been used recently. It opens them again,
 //! by name, at their next use. Jobs can therefore merge and read any number of inputs at once. A
 //! file stays open while anything holds its [`OpenFile`]. If the name then leads to another file,
 //! the table reports an error ([`FileTable::lost`]) and does not read that file.
@@ -32,8 +32,8 @@ const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6;
 /// discard). From this size on, a background thread closes it, so that an interrupted job can end.
 const SLOW_FREE_BYTES: u64 = 64 << 20;
 
-/// Up to this number, refused writes of a file do not switch it to worker threads. The same number
-/// of successful writes allows one more refused write.
+/// Worker threads serve the writes of a file once the kernel has refused more than this number.
+/// Each time that many writes succeed, one more refusal is allowed.
 const REFUSED_FREE: u32 = 64;
 const REFUSED_ONE_IN: u32 = 64;
 
@@ -48,7 +48,8 @@ pub(crate) struct OpenFile {
     /// Held during a write to a file in memory. The kernel lets one writer in at a time, and the
     /// other threads do other work instead of spinning.
     pub(crate) writing: Mutex<()>,
-    /// Whether the kernel may know already that a write takes no privileges away from the file.
+    /// Whether the kernel may already have checked that writes remove no privileges (setuid) of the
+    /// file.
     pub(super) is_settled: AtomicBool,
     /// Writes with RWF_NOWAIT that succeeded, and those that the kernel refused.
     nowait: AtomicU32,
@@ -56,7 +57,7 @@ pub(crate) struct OpenFile {
     pub(super) path: PathBuf,
     /// The file's identity, if it may be closed and opened again by its name.
     identity: Option<Identity>,
-    /// Whether it has been used since the table last looked for one to close.
+    /// Whether a request has used the file since the table last searched for one to close.
     is_used: AtomicBool,
 }
 
@@ -173,7 +174,7 @@ enum Entry {
         path: PathBuf,
         is_direct: bool,
         identity: Identity,
-        /// Why it could not be opened again.
+        /// Why the file could not be opened again.
         failure: Option<Errno>,
     },
     Closed,
@@ -193,7 +194,7 @@ struct Entries {
 pub(crate) enum Unavailable {
     /// Files that are being read hold all descriptors. One becomes free when a transfer ends.
     Busy,
-    /// It cannot be opened again; [`FileTable::lost`] gives details.
+    /// The file cannot be opened again; [`FileTable::lost`] gives details.
     Lost(Errno),
 }
 

@@ -2,11 +2,11 @@
 //! threads; direct I/O if the file system supports it, otherwise buffered.
 //!
 //! Contract: the engine is chosen at run time, by creating a ring when one is needed
-//! ([`super::late`]). Direct or buffered I/O is chosen per file: in mode `auto` a file is opened
-//! with `O_DIRECT` and read once, and it gets buffered I/O if the file system rejects either. Small
-//! inputs are read, and small outputs are written, through the page cache ([`CACHED_BYTES_MAX`]).
-//! Renames are durable on return (the directory is synced). There may be more files than
-//! descriptors ([`super::open_files`]).
+//! ([`super::late`]). Direct or buffered I/O is chosen per file. In mode `auto` a file is opened
+//! with `O_DIRECT` and read once; if the file system rejects either, the file gets buffered I/O.
+//! Small inputs are read, and small outputs are written, through the page cache
+//! ([`CACHED_BYTES_MAX`]). Renames are durable on return (the directory is synced). There may be
+//! more files than descriptors ([`super::open_files`]).
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -553,7 +553,8 @@ mod tests {
                 let (waker, pipe) = (waker.clone(), &mut pipe);
                 scope.spawn(move || {
                     waker.wake();
-                    // If the waker fails, completing the read ends the wait.
+                    // If the waker does not end the wait, this write completes the read, which ends
+                    // it.
                     if has_returned.recv_timeout(Duration::from_secs(10)).is_err() {
                         pipe.write_all(&[7; BLOCK_BYTES]).unwrap();
                     }

@@ -1,8 +1,8 @@
 //! The process that owns something which other processes and machines can see.
 //!
 //! Contract: an [`Owner`] names a process of one boot of one machine. Whether it still runs is
-//! known on that machine only ([`Owner::is_alive`]). The time of its start is part of it, because
-//! numbers of processes are used again.
+//! known on that machine only ([`Owner::is_alive`]). An owner includes the start time of its
+//! process, because the system reuses process numbers.
 
 /// A process of one boot of one machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// This process.
+    /// The running process.
     pub fn this() -> Self {
         Owner::of(&std::process::id().to_string())
     }
@@ -33,7 +33,8 @@ impl Owner {
         }
     }
 
-    /// Whether it still runs; `None` if it is of another machine or boot, or nothing is known.
+    /// Whether the process still runs; `None` for a process of another machine or boot, or if
+    /// nothing is known.
     pub fn is_alive(&self) -> Option<bool> {
         let is_number = self.process.bytes().all(|byte| byte.is_ascii_digit());
         if self.boot.is_empty() || self.started.is_empty() || !is_number {

@@ -22,9 +22,9 @@ const TEXT_BYTES_MAX: u64 = 256 << 20;
 /// Identity of a file of the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
-    /// Its file system.
+    /// The file system that holds the file.
     pub file_system: u64,
-    /// Its number in that file system.
+    /// The file's number in its file system.
     pub inode: u64,
 }
 
@@ -41,7 +41,7 @@ impl FileKey {
 /// Kind, length, identity and times of the file or directory at this path.
 ///
 /// # Errors
-/// There is nothing, or it cannot be examined.
+/// Nothing has this path, or it cannot be examined.
 pub fn facts(path: impl AsRef<Path>) -> io::Result<Metadata> {
     fs::metadata(path)
 }
@@ -75,7 +75,7 @@ pub fn len_or_zero(path: &Path) -> u64 {
 /// The absolute path without links.
 ///
 /// # Errors
-/// There is nothing at the path, or it cannot be examined.
+/// Nothing has this path, or it cannot be examined.
 pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
@@ -83,13 +83,12 @@ pub fn real(path: impl AsRef<Path>) -> io::Result<PathBuf> {
 /// The entries of a directory, in any order.
 ///
 /// # Errors
-/// It cannot be listed.
+/// The directory cannot be listed.
 pub fn entries(dir: impl AsRef<Path>) -> io::Result<ReadDir> {
     fs::read_dir(dir)
 }
 
-/// A text in which the system reports about itself, below `/proc` or `/sys`; `None` if the text
-/// cannot be read.
+/// The text of a file of the system below `/proc` or `/sys`; `None` if the file cannot be read.
 pub fn system_text(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok()
 }

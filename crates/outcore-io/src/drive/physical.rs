@@ -1,9 +1,10 @@
 //! The physical drive below a file system, for plans.
 //!
 //! Contract: [`physical_drive`] gives two file systems the same number if the kernel reports that
-//! they are on one drive: partitions of a disk, and volumes of the device mapper on one device. The
-//! numbers come from `/sys/dev/block`. A file system without a block device of its own (btrfs,
-//! tmpfs, network) keeps its own number. A loop device is a drive, whatever its file is on.
+//! they are on one drive. Such file systems are partitions of a disk, and volumes of the device
+//! mapper on one device. The numbers come from `/sys/dev/block`. A file system without a block
+//! device of its own (btrfs, tmpfs, network) keeps its own number. A loop device counts as a drive
+//! of its own, whichever drive holds its file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// Largest number of devices on top of each other.
 const DEPTH_MAX: usize = 8;
 
-/// The directory that holds the file behind the links of `path`, or the directory behind them;
-/// `None` if the system knows no such name.
+/// The directory to which the links of `path` lead, or the directory of the file to which they
+/// lead; `None` if the path does not exist.
 pub fn real_dir(path: &Path) -> Option<PathBuf> {
     let real = fs::canonicalize(path).ok()?;
     match real.is_dir() {

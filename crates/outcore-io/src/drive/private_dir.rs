@@ -96,12 +96,12 @@ pub struct PrivateDir {
     path: PathBuf,
     owner: Owner,
     is_kept: AtomicBool,
-    /// Descriptors for its removal, which opens directories in it: the process may have no other
-    /// left.
+    /// Descriptors reserved for the removal, which opens directories: the process may have no
+    /// others left.
     spare: Vec<OwnedFd>,
 }
 
-/// What makes the directory ours.
+/// The proof that the directory is ours.
 #[derive(Debug)]
 enum Owner {
     /// The held lock, and the directory.
@@ -132,7 +132,7 @@ pub(crate) fn is_inside(path: &Path) -> bool {
 
 /// A number that no other process, and no other call, gets.
 fn random_number() -> u64 {
-    // The system's random numbers are its keys.
+    // The hasher's keys come from the system's random numbers.
     RandomState::new().hash_one(std::process::id())
 }
 
@@ -199,7 +199,8 @@ impl PrivateDir {
         }
     }
 
-    /// Makes its lock durable, so that outcore recognises the directory after a power loss.
+    /// Makes the directory's lock durable, so that outcore recognises the directory after a power
+    /// loss.
     pub(crate) fn sync(&self) -> Result<()> {
         let Owner::Lock(lock, held) = &self.owner else {
             return Ok(());
@@ -212,7 +213,7 @@ impl PrivateDir {
         }
     }
 
-    /// Its path.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -222,7 +223,7 @@ impl PrivateDir {
         self.owner = Owner::Nobody;
     }
 
-    /// Writes a small file into it, durably.
+    /// Writes a small file into the directory, durably.
     pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
         match &self.owner {
             Owner::Names(names) => {
@@ -235,7 +236,7 @@ impl PrivateDir {
         }
     }
 
-    /// Creates an empty file in it, for writing with the system's own calls.
+    /// Creates an empty file in the directory, for writing with the system's own calls.
     pub(crate) fn create_file(&self, name: &str) -> Result<File> {
         let failed = |errno: Errno| {
             Error::errno("create file", errno.raw_os_error()).path(self.path.join(name))
@@ -250,7 +251,7 @@ impl PrivateDir {
             .map_err(failed)
     }
 
-    /// Opens a file in it for reading, with the system's own calls.
+    /// Opens a file in the directory for reading, with the system's own calls.
     ///
     /// # Errors
     /// The system's error.
@@ -267,7 +268,7 @@ impl PrivateDir {
             .map_err(failed)
     }
 
-    /// Makes a directory in it, for files with any names; returns its path.
+    /// Makes a directory in this one, for files with any names; returns its path.
     pub fn create_dir(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         if let Owner::Lock(_, held) = &self.owner {
@@ -277,8 +278,8 @@ impl PrivateDir {
         Ok(path)
     }
 
-    /// Makes a directory in it and returns the open directory. Files made through that handle are
-    /// in it even if a directory above is renamed.
+    /// Makes a directory in this one and returns the new directory, open. Files made through that
+    /// handle are in the new directory even if a directory above is renamed.
     pub fn create_tree(&self, name: &str) -> Result<OwnedFd> {
         let failed =
             |errno: Errno| Error::errno(MAKE, errno.raw_os_error()).path(self.path.join(name));
@@ -290,7 +291,8 @@ impl PrivateDir {
         openat(&held.dir, name, flags, Mode::empty()).map_err(failed)
     }
 
-    /// Renames the directory `name` in it to `to`, next to this one; fails if `to` exists.
+    /// Renames the directory `name`, which is in this one, to `to`, next to this one; fails if `to`
+    /// exists.
     pub fn publish_dir(&self, name: &str, to: &Path) -> Result<()> {
         let failed = |errno: Errno| Error::errno("publish output", errno.raw_os_error()).path(to);
         let Owner::Lock(_, held) = &self.owner else {
@@ -323,24 +325,25 @@ impl PrivateDir {
         Ok(())
     }
 
-    /// Undoes [`PrivateDir::keep_for`]: the data are elsewhere.
+    /// Undoes [`PrivateDir::keep_for`] once the data are stored elsewhere.
     pub fn release(&self) {
         self.is_kept.store(false, Ordering::Release);
     }
 
-    /// Whether it stays when it is dropped.
+    /// Whether the directory stays when its handle is dropped.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Acquire)
     }
 
-    /// Whether it is a real directory, not only a prefix of names.
+    /// Whether the directory is a real one, not only a prefix of names.
     pub(crate) fn is_on_disk(&self) -> bool {
         !matches!(self.owner, Owner::Names(_))
     }
 
-    /// Records that `renames` will be done whatever happens next. Each goes out of one of `dirs` to
-    /// the directory above it, or, for a file to be removed, from there into one of `dirs`. Without
-    /// `replace`, none of the new names may exist; with it, existing files may be overwritten.
+    /// Notes durably that `renames` will be done whatever happens next. Each rename moves a file
+    /// from one of `dirs` to the directory above. A file to be removed is moved from there into one of
+    /// `dirs`. Without `replace`, none of the new names may exist; with it, existing files may be
+    /// overwritten.
     pub fn commit(dirs: &[PrivateDir], renames: &[Rename], replace: bool) -> Result<()> {
         let mut all_held = Vec::with_capacity(dirs.len());
         for dir in dirs {
@@ -413,7 +416,7 @@ impl Kept {
         })
     }
 
-    /// Whether one of the two is certainly gone.
+    /// Whether the file or its marker is certainly gone.
     fn is_gone(&self) -> bool {
         let path_of = |bytes| Path::new(OsStr::from_bytes(bytes));
         let (file, marker) = (path_of(&self.file), path_of(&self.marker));
@@ -443,7 +446,7 @@ fn cannot_make(parent: &Path) -> impl Fn(Errno) -> Error + '_ {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => {
                 error.hint("outcore makes directories there for outputs and scratch: name a place where you may make directories")
             }
-            // The cause says what to do.
+            // The cause of the error already tells the user what to do.
             _ => error,
         }
     }
@@ -485,10 +488,10 @@ fn try_make(
                 is_kept: AtomicBool::new(false),
             }))
         }
-        // Another process swept it between the two calls.
+        // Another process swept the directory between the two calls.
         Ok(None) | Err(Errno::NOENT | Errno::EXIST) => Ok(None),
         Err(errno) => {
-            // It is empty, or it is not ours and stays.
+            // The directory is empty, or it is not ours and stays.
             let _ = unlinkat(above, name, AtFlags::REMOVEDIR);
             Err(cannot_make(parent)(errno))
         }
@@ -509,8 +512,8 @@ fn new_lock(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     match written {
         Ok(()) => Ok(Some(lock)),
         Err(errno) => {
-            // There may be room for the file but not for its contents, or the file system has no
-            // locks.
+            // The drive may have room for the file but not for its contents, or the file system has
+            // no locks.
             let _ = unlinkat(dir, LOCK, AtFlags::empty());
             Err(errno)
         }
@@ -538,9 +541,9 @@ fn lock_of(dir: &Arc<OwnedFd>) -> std::result::Result<Option<File>, Errno> {
     Ok(take_lock(dir, &lock)?.then_some(lock))
 }
 
-/// Looks until the directory is no longer in use, at most for [`ENDING`]; returns the last look. A
-/// process that was killed holds its locks until the kernel has ended its I/O, and the next run may
-/// begin before that.
+/// Looks repeatedly until the directory is no longer in use, at most for [`ENDING`]; returns the
+/// result of the last look. A process that was killed holds its locks until the kernel has ended
+/// its I/O, and the next run may begin before that.
 fn ended<T>(look: impl Fn() -> T, is_in_use: impl Fn(&T) -> bool) -> T {
     let until = Instant::now() + ENDING;
     loop {
@@ -576,7 +579,7 @@ fn remove_locked(
     names.sort_by_key(|name| mark::is_of_resume(name));
     for name in names.iter().filter(|name| *name != LOCK && is_known(name)) {
         match contents::remove(dir, name) {
-            // Another process still has it open.
+            // Another process still has the file open.
             Err(_) if contents::is_hidden(name) => {}
             removed => removed?,
         }
@@ -590,7 +593,7 @@ fn remove_locked(
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno),
     }
-    // Another directory may have the name by now; only an empty directory is removed.
+    // Another directory may have taken the name; only an empty directory is removed.
     let ours = fstat(dir)?;
     let named = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
     match (named.st_dev, named.st_ino) == (ours.st_dev, ours.st_ino) {
@@ -619,8 +622,8 @@ fn remove_empty(
     Err(Errno::NOTEMPTY)
 }
 
-/// Creates a file that does not exist yet. In a private directory, it goes by that directory's
-/// handle.
+/// Creates a file that does not exist yet. In a private directory, the file is created through that
+/// directory's handle.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let found = Places::default().at(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

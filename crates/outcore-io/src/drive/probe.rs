@@ -6,7 +6,7 @@
 //!
 //! | step | measurement | time |
 //! |---|---|---|
-//! | alignment | single transfers at 512-byte boundaries, and with smaller ones in memory | |
+//! | alignment | single transfers at 512-byte boundaries in the file, smaller ones in memory | |
 //! | write | sequential 1 MiB blocks, 16 in flight, sync included | 1 step |
 //! | read | the same for reads | 1 step |
 //! | depth | the same reads with 1, 2, 4, 8 and 16 in flight | 5 x 1/4 step |
@@ -125,7 +125,7 @@ pub fn probe(drives: &[DriveSpec], options: ProbeOptions<'_>) -> Result<ProbeRep
     )
 }
 
-/// Like [`probe`], but on any device; `features` are the ones that it is known to have.
+/// Like [`probe`], but on any device; `features` are those that the device is known to have.
 ///
 /// # Errors
 /// As [`probe`].
@@ -399,7 +399,7 @@ mod tests {
             let wanted = f64::from(depth);
             assert!(ratio > 0.7 * wanted && ratio < 1.3 * wanted, "{found:?}");
         }
-        // A request of 1 MiB takes another 524 us.
+        // A request of 1 MiB takes 524 us more.
         let alone = found.read_by_depth[0].1 as f64;
         assert!((1.5e9..1.75e9).contains(&alone), "{found:?}");
         assert_eq!(found.spec.depth, Some(16));

@@ -13,8 +13,8 @@
 //!
 //! A drive is probed until two rounds agree, at most [`ROUNDS_MAX`] times. The best value of each
 //! figure counts, because other work on the machine only makes drives look slower. Results of a
-//! busy machine are kept for an hour. If a job took another time than its plan predicted, its
-//! caller drops the results ([`RatesCache::forget`]).
+//! busy machine are kept for an hour. If the time of a job differs much from its plan's prediction,
+//! the caller drops the results ([`RatesCache::forget`]).
 //!
 //! The cache is one small file. If the file is damaged, or cannot be read or written, nothing is
 //! remembered; that is never an error.
@@ -43,8 +43,8 @@ const BUSY_KEPT_SECONDS: u64 = 60 * 60;
 /// Rounds of a probe, and the largest difference at which two rounds agree.
 const ROUNDS_MAX: usize = 3;
 const ROUNDS_AGREE: f64 = 0.1;
-/// A machine is busy if its load per processor, or the share of time in which something waited for
-/// I/O, exceeds these.
+/// A machine is busy if its load per processor exceeds this, or if something waited for I/O for a
+/// larger share of the time than this.
 const BUSY_LOAD: f64 = 0.75;
 const BUSY_WAITING: f64 = 0.2;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -53,11 +53,12 @@ const ENTRIES_MAX: usize = 256;
 /// Duration of one step of the short probe.
 const STEP_SECONDS: f64 = 0.1;
 const FILE_BYTES: u64 = 128 << 20;
-/// A plan is far off by this factor; shorter jobs are not judged.
+/// A plan is far off if its prediction is wrong by this factor. Shorter jobs than the minimum are
+/// not judged.
 const FAR_OFF: f64 = 2.0;
 const JUDGED_SECONDS_MIN: f64 = 2.0;
 
-/// Floats as their bits: the text of a float need not be read as the same float.
+/// Floats stored as their bits, because the text of a float may be read back as another float.
 pub mod bits {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -176,21 +177,21 @@ impl Default for DriveRates {
 /// The speed of one drive of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DriveSpeed {
-    /// Its own rates.
+    /// The rates of the drive itself.
     pub rates: DriveRates,
-    /// The limit that it shares with other drives.
+    /// The limit that the drive shares with other drives.
     pub group: Option<GroupSpeed>,
 }
 
 /// The limit that the drives of a group share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct GroupSpeed {
-    /// Its number; drives of one number share the limit.
+    /// The number of the limit; drives with the same number share the limit.
     pub number: usize,
-    /// Reads of all its drives together, bytes per second; infinite if there is no limit.
+    /// Reads of all drives of the group together, bytes per second; infinite if there is no limit.
     #[serde(with = "bits")]
     pub read_bytes_per_s: f64,
-    /// Writes of all its drives together, in the same way.
+    /// Writes of all drives of the group together, in the same way.
     #[serde(with = "bits")]
     pub write_bytes_per_s: f64,
     /// Reads and writes together, in the same way.
@@ -216,14 +217,14 @@ impl SpeedSource for DriveRates {
     }
 }
 
-/// The speeds of all drives that a job may meet. By default all are [`DriveRates::ASSUMED`].
+/// The speeds of all drives that a job may use. By default all are [`DriveRates::ASSUMED`].
 #[derive(Clone)]
 pub struct Speeds {
     source: Arc<dyn SpeedSource>,
 }
 
 impl Speeds {
-    /// The speeds that `source` gives.
+    /// The speeds that `source` reports.
     pub fn new(source: impl SpeedSource + 'static) -> Self {
         Speeds {
             source: Arc::new(source),
@@ -594,7 +595,7 @@ mod tests {
         // The model writes more than 10 GB per second: see the tests of the probe.
         assert!(measured[0].write_bytes_per_s > 10e9, "{measured:?}");
         assert!(matches!(measured[0].origin, RatesOrigin::Probed { .. }));
-        // Without permission to measure: from the cache.
+        // The rates come from the cache, because nothing may be measured.
         assert_eq!(cache.assess(&ram(), &drives, None), measured);
         let said = measured[0].to_string();
         assert!(said.contains("measured on 20"), "{said}");

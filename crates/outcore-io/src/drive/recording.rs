@@ -74,7 +74,7 @@ impl Shared {
         let State::Recording(trace) = &mut *state else {
             return T::default();
         };
-        // Read under the lock, so that records are in order of time.
+        // The clock is read under the lock, so that records are in order of time.
         let now_ns = self.inner.now_ns().saturating_sub(trace.start_ns);
         if let Some(cpu_ns) = self.inner.thread_cpu_ns() {
             trace.tick(std::thread::current().id(), now_ns, cpu_ns);

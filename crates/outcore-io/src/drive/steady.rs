@@ -3,9 +3,9 @@
 //!
 //! Contract: [`SteadyDevice`] wraps any device. When a file is opened for reading, it remembers the
 //! file system, inode number, length, and times of the last write and change. If a later open of
-//! the same name finds another or changed file, it fails with [`Error::changed_input`]. A job that
-//! opens its inputs several times therefore never mixes two of them. The caller registers files
-//! that it examined before the job began with [`SteadyDevice::expect`].
+//! the same name finds another file or a changed one, it fails with [`Error::changed_input`]. A job
+//! that opens an input several times therefore never mixes two versions of it. The caller registers
+//! files that it examined before the job began with [`SteadyDevice::expect`].
 //!
 //! Files without known times of change are not compared: datasets, which are sealed, and files of
 //! devices in memory. Files that the job itself writes may change:
@@ -13,7 +13,7 @@
 //! - files in a directory where it finishes the work of a killed job
 //! - all files in private directories
 //!
-//! Readers compare files behind a descriptor that stays open ([`crate::port::Volume`]).
+//! Readers of a file whose descriptor stays open check it themselves ([`crate::port::Volume`]).
 //!
 //! Bounds: some hundred bytes per name.
 
@@ -45,12 +45,12 @@ fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
 }
 
 impl Identity {
-    /// The file system that holds it.
+    /// The file system that holds the file.
     pub fn file_system(&self) -> u64 {
         self.file_system
     }
 
-    /// Its length.
+    /// The length of the file.
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
@@ -77,7 +77,7 @@ impl Identity {
         }
     }
 
-    /// Fails unless `now`, the current file at `path`, is this one.
+    /// Fails unless `now`, the current file at `path`, is this file, unchanged.
     ///
     /// # Errors
     /// Corrupt: another file, or a changed one.
@@ -97,7 +97,7 @@ impl Identity {
 #[derive(Debug, Clone, Copy)]
 enum Known {
     Input(Identity),
-    /// The job writes it.
+    /// The job writes the file.
     Own,
 }
 
@@ -141,7 +141,7 @@ impl SteadyDevice {
         }
     }
 
-    /// Fails if an open file is not the one that its name led to before.
+    /// Fails if an open file is not the file to which its name led before.
     fn check(&self, path: &Path, file: FileId) -> Result<()> {
         let facts = self.below.facts(file)?;
         if facts.changed_ns == 0 {

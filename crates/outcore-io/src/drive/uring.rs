@@ -53,9 +53,9 @@ struct InFlight {
     progress: Progress,
     /// Length of the transfer.
     len_bytes: usize,
-    /// Whether the kernel should refuse it rather than wait.
+    /// Whether the kernel should refuse the transfer rather than wait.
     is_nowait: bool,
-    /// Index of the registered memory that it moves.
+    /// Index of the registered memory that the transfer moves.
     kept: Option<u16>,
     /// The segment list of a resumed vectored transfer, which the kernel reads; empty otherwise.
     rest: Vec<Rest>,
@@ -111,7 +111,7 @@ const ALARM: u64 = u64::MAX;
 /// The kernel's `RWF_NOWAIT`.
 const NO_WAIT: i32 = 8;
 
-/// A transfer of one piece of memory, registered as number `kept` or not.
+/// A transfer of one piece of memory. `kept` is the number of its registered memory, if it has one.
 fn plain(
     fd: Fd,
     op: Op,
@@ -310,8 +310,8 @@ impl UringQueue {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.unsubmitted += 1;
                 if self.unsubmitted >= PORTION {
-                    // If the kernel rejects it now, `complete` submits it again and reports the
-                    // reason.
+                    // If the kernel rejects the request now, `complete` submits it again and
+                    // reports the reason.
                     let _ = self.flush();
                 }
                 return;
@@ -340,8 +340,8 @@ impl UringQueue {
     /// Makes the ring poll the alarm, once.
     fn watch_alarm(&mut self) {
         let Some(alarm) = &self.alarm else { return };
-        // Not `into`: the signedness of the bits depends on the backend of rustix, and under Miri
-        // that is the C library.
+        // Not `into`: the signedness of the bits depends on the backend of rustix, which is the C
+        // library under Miri.
         let readable = PollFlags::IN.bits() as u32;
         let entry = opcode::PollAdd::new(Fd(alarm.as_raw_fd()), readable)
             .build()
@@ -431,7 +431,8 @@ impl UringQueue {
             let Some(flight) = &self.slab[index as usize] else {
                 continue;
             };
-            // No code here cancels: the kernel had no worker thread for it, and could create none.
+            // No code here cancels requests, so the kernel had no free worker thread and could
+            // create none.
             let mut is_refused = answer == -Errno::CANCELED.raw_os_error();
             if flight.is_nowait && !is_refused {
                 is_refused = answer == -Errno::AGAIN.raw_os_error()
@@ -497,8 +498,8 @@ impl Queue for UringQueue {
                 std::thread::sleep(limit.min(open_files::WAIT));
             }
             Some(limit) if done.is_empty() => {
-                // No request in flight is submitted yet: a separate call lets the drive begin while
-                // the wait is prepared.
+                // If no request in flight is submitted yet, a separate call lets the drive begin
+                // while the wait is prepared.
                 if self.unsubmitted >= self.slab.len() - self.free.len() {
                     self.flush()?;
                 }
@@ -552,7 +553,8 @@ impl Queue for UringQueue {
         }
         let alarm = Arc::clone(self.alarm.as_ref()?);
         Some(Waker::new(move || {
-            // It fails only if it would overflow, and then the alarm is already set.
+            // The write fails only if the counter would overflow, and then the alarm is already
+            // set.
             let _ = rustix::io::write(&alarm, &1u64.to_ne_bytes());
         }))
     }

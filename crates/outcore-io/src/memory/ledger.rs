@@ -5,8 +5,8 @@
 //! [`Ledger::open`] reserves this sum from a [`Budget`] at once, or fails before any input is read,
 //! and returns a budget for the run. That budget knows the lines: a reservation draws from the line
 //! of its name and returns to it. Drawing from an unknown line, or more than a line has, is a
-//! defect of the plan. It is a panic in builds with debug assertions, and otherwise an error that
-//! names the line.
+//! defect of the plan. Such a defect is a panic in builds with debug assertions, and otherwise an
+//! error that names the line.
 //!
 //! Invariants: the run never holds more than the sum, and so never more than the budget. Opening
 //! the ledger determines whether a job fits; the job cannot run out of memory later.
@@ -22,18 +22,18 @@ use crate::units;
 pub struct Ledger {
     job: &'static str,
     lines: Vec<Line>,
-    /// Whether its memory uses only small pages.
+    /// Whether the job's memory uses only small pages.
     has_small_pages: bool,
 }
 
 /// One kind of reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
-    /// The phase of the job in which it is held; `None` for all of them.
+    /// The phase of the job in which the line is held; `None` for all phases.
     pub phase: Option<&'static str>,
-    /// The name under which it is reserved.
+    /// The name under which the memory is reserved.
     pub name: &'static str,
-    /// The largest number of bytes that are drawn from it at once.
+    /// The largest number of bytes that are drawn from the line at once.
     pub bytes: u64,
 }
 
@@ -47,7 +47,7 @@ impl Ledger {
         }
     }
 
-    /// With small pages, for jobs that touch little of their reservation: clearing a huge page
+    /// Uses small pages, for jobs that touch little of their reservation: clearing a huge page
     /// takes longer than such a job's work.
     #[must_use]
     pub fn in_small_pages(mut self) -> Self {
@@ -89,7 +89,7 @@ impl Ledger {
         self
     }
 
-    /// Its lines, in the order of addition.
+    /// The lines of the ledger, in the order of addition.
     pub fn lines(&self) -> &[Line] {
         &self.lines
     }

@@ -71,7 +71,7 @@ impl Loan {
     /// Takes a segment back; true if no other segment is out and nothing is left to carve.
     ///
     /// # Panics
-    /// If it was carved from another loan.
+    /// If the segment was carved from another loan.
     pub fn give_back(&mut self, segment: Segment) -> bool {
         let base = self.buf.as_ref().map_or(0, Buf::address);
         let at = segment.start.as_ptr() as usize;

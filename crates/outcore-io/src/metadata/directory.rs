@@ -1,7 +1,8 @@
 //! Directories that outcore makes and that are not tables: views, graphs and volumes.
 //!
-//! Contract: a directory is of a kind if the file that [`KINDS`] names begins as that kind's
-//! metadata do. Reads only that beginning, and the names in the directory.
+//! Contract: [`KINDS`] lists a file for each kind. A directory is of that kind if it contains the
+//! file, and the file begins like the kind's metadata. Reads only that beginning, and the names in
+//! the directory.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 struct DirKind {
     /// The file that describes such a directory.
     file: &'static str,
-    /// Its kind of metadata.
+    /// The kind of metadata in that file.
     form: &'static str,
     cause: &'static str,
     hint: &'static str,

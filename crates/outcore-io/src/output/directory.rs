@@ -27,7 +27,8 @@ const TREE: &str = "tree";
 #[derive(Debug)]
 pub(super) struct SetDir {
     pub(super) path: PathBuf,
-    /// Whether the directory is new and appears out of the first private directory.
+    /// Whether the directory is new: it is built in the first private directory and appears by a
+    /// rename.
     pub(super) is_new: bool,
 }
 
@@ -67,8 +68,8 @@ impl Drop for MadeDirs {
 }
 
 impl StagedOutput {
-    /// Stages the files of `plans`, all in the directory `dir` or its folders. They and the file
-    /// `list` in it are published together. See the module.
+    /// Stages the files of `plans`, all in the directory `dir` or its folders. They are published
+    /// together with the file `list` in that directory. See the module.
     ///
     /// # Errors
     /// The errors of [`StagedOutput::stage`]; usage: the name belongs to something else.

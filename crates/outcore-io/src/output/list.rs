@@ -47,8 +47,8 @@ pub struct Manifest {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestShard {
-    /// Its path: absolute, or, in the list of a directory, relative to that directory.
-    /// [`Manifest::read`] makes it absolute.
+    /// The path of the file: absolute, or, in the list of a directory, relative to that directory.
+    /// [`Manifest::read`] makes the path absolute.
     #[serde(
         serialize_with = "crate::metadata::paths::write_path",
         deserialize_with = "crate::metadata::paths::read_path"
@@ -66,7 +66,7 @@ pub struct ManifestShard {
 
 impl Manifest {
     /// Reads the manifest at `path`, which must have been written under that name. The paths of its
-    /// files are then complete.
+    /// files become absolute.
     ///
     /// # Errors
     /// Corrupt: damaged, or written under another name. Usage: another version. I/O.

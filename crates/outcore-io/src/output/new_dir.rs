@@ -130,7 +130,7 @@ mod tests {
             let path = home.path().join("graph");
             let mut dir = NewDir::make(&device, "make graph", &path).unwrap();
             let inside = crate::drive::FileSystem::make_private_dir(&device, &path).unwrap();
-            // As after a kill: the locks are free, and nothing is cleaned up.
+            // The state after a kill: the locks are free, and nothing is cleaned up.
             inside.leave();
             dir.note.take().unwrap().leave();
             if has_file {

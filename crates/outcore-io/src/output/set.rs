@@ -2,11 +2,11 @@
 //!
 //! Contract: a directory of parts, or of folders called `key=value`, has a list [`SET_LIST`], which
 //! names its files ([`list`](super::list)). [`FileSet::of`] finds the list of a directory, or, for
-//! one of its folders, the list above. [`FileSet::check`] fails, with the name of the file, if a
-//! reader would see anything else than the set: a missing file, a replaced one, or one that the
-//! list does not name. Any other list whose name begins with `_` describes only its own files, not
-//! the others in the directory. In an existing directory the list is put in place before its files,
-//! so that no reader accepts a set whose publishing was interrupted.
+//! one of its folders, the list above. [`FileSet::check`] fails if a reader would not see exactly
+//! the set. It names the file that is missing, was replaced, or is not in the list. Any other list
+//! whose name begins with `_` describes only its own files, not the others in the directory. In an
+//! existing directory the list is put in place before its files, so that no reader accepts a set
+//! whose publishing was interrupted.
 //!
 //! Bounds: reads the end of each file.
 
@@ -31,8 +31,8 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// The set of the directory `dir`, or of the directory whose folder it is; `None` without a
-    /// list.
+    /// The set of the directory `dir` or, if `dir` is a folder of a set, of the directory above it;
+    /// `None` without a list.
     ///
     /// # Errors
     /// The list is damaged or cannot be read.
@@ -82,12 +82,12 @@ impl FileSet {
         })
     }
 
-    /// Its list.
+    /// The path of the set's list.
     pub fn list(&self) -> &Path {
         &self.list
     }
 
-    /// Its files in order.
+    /// The set's files, in order.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.shards.iter().map(|shard| shard.path.as_path())
     }
@@ -99,8 +99,8 @@ impl FileSet {
         unchanged.map(|shard| shard.path.as_path())
     }
 
-    /// Fails unless `found`, all files that a reader takes from the directory `below` and its
-    /// folders, are the set's files there.
+    /// Fails unless `found` are exactly the set's files below the directory `below`. `found` are
+    /// all files that a reader takes from that directory and its folders.
     ///
     /// # Errors
     /// Corrupt, with its name: a missing file, a replaced one, or an extra one.
@@ -138,7 +138,7 @@ impl FileSet {
         checked.map_err(|error| self.explained(error))
     }
 
-    /// The error of a set that does not match its list. If the set is only not in place yet, the
+    /// The error of a set that does not match its list. If the set is merely not in place yet, the
     /// error says what to do.
     fn explained(&self, error: Error) -> Error {
         check_published(&self.dir).err().unwrap_or(error)

@@ -1,8 +1,9 @@
 //! Adds a drive to a volume.
 //!
 //! Contract: the new drive gets a folder with the copies of all manifests, and a label that does
-//! not list the drive yet. Then the labels of all drives list it, by one commit. The datasets stay
-//! where they are, and new ones use the drive. Whatever is interrupted, the same call continues.
+//! not list the drive yet. Then one commit lists the new drive in the labels of all drives. The
+//! datasets stay where they are, and new ones use the drive. After an interruption at any step, the
+//! same call continues.
 //!
 //! Bounds: one manifest at a time.
 
@@ -59,7 +60,7 @@ impl DatasetVolume {
         }
     }
 
-    /// Adds a drive. A drive that is being removed stays instead.
+    /// Adds a drive. If the drive is being removed, cancels the removal instead.
     ///
     /// # Errors
     /// The errors of [`DatasetVolume::check_new_drive`]; no room; I/O; a stop.
@@ -81,10 +82,11 @@ impl DatasetVolume {
             self.sweep()?;
             let _names = self.lock_names()?;
             self.check_no_writers(ADD)?;
-            // Others may have changed datasets in the meantime.
+            // Other processes may have changed datasets in the meantime.
             grown.fill_new(self, watch)?;
             grown.remove_old_copies()?;
-            // The new label first: a reader that finds any of the others also finds this one.
+            // The new label is written first, so a reader that finds any other changed label also
+            // finds the new one.
             let new = self.drives.len();
             let labels = std::iter::once(new).chain(self.present());
             grown.write_labels(&labels.collect::<Vec<_>>())
@@ -103,11 +105,12 @@ impl DatasetVolume {
         kept.write_all_labels()
     }
 
-    /// Makes the folder of the last drive, with all manifests that `before` has without it.
+    /// Makes the folder of the last drive, which `before` does not have, and copies all manifests
+    /// of `before` into it.
     fn fill_new(&self, before: &Self, watch: Watch<'_>) -> Result<()> {
         let index = before.drives.len();
         let (drive, dir) = (&self.drives[index], self.folder(index));
-        // Makes no directory above these: if one is missing, the drive is away.
+        // Makes no directory above these: if one is missing, the drive is not mounted.
         for path in [dir.clone(), dir.join(DATA), dir.join(DATASETS)] {
             if !path.exists() {
                 folder::make_dir(&path)?;
@@ -139,7 +142,7 @@ impl DatasetVolume {
         folder::sync(&drive.dir)
     }
 
-    /// Removes the copies on the last drive of datasets that do not exist any more.
+    /// Removes from the last drive the copies for datasets that do not exist any more.
     fn remove_old_copies(&self) -> Result<()> {
         let index = self.drives.len() - 1;
         let before = self.without_drive(index);

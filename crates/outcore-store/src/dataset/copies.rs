@@ -2,8 +2,8 @@
 //!
 //! Contract: each drive has, in the folder `datasets`, one file per dataset, with the same contents
 //! on all drives. A reader takes the newest undamaged copy, so a flipped bit, a lost copy, or a
-//! missing drive hides no dataset. The commit that publishes or removes the data does the same for
-//! all copies, so they differ only if one of them was damaged or lost. A scrub rewrites such a copy
+//! missing drive hides no dataset. One commit publishes or removes the data and all copies
+//! together, so copies differ only if one of them was damaged or lost. A scrub rewrites such a copy
 //! ([`DatasetVolume::repair_copies`]).
 //!
 //! Only one process at a time adds or removes names, under a lock on the first drive.
@@ -38,10 +38,10 @@ pub(super) struct BadCopy {
     pub(super) is_repaired: bool,
 }
 
-/// Fails unless the manifests on a drive without a usable label show that it is this drive of the
-/// volume, and as new as the others. They do if they have the names of the manifests on the other
-/// drives, and if all readable ones equal those manifests. A drive without datasets may belong to a
-/// volume without any.
+/// Checks the manifests on a drive without a usable label. Fails unless they show that it is this
+/// drive of the volume, and as new as the other drives. Its manifests must have the same names as
+/// those on the other drives, and all readable ones must have the same contents. A drive without
+/// datasets passes if the volume has none.
 pub(super) fn check_agrees(volume: &DatasetVolume, index: usize) -> Result<()> {
     let refused = |cause: &str| in_doubt(volume, index, RESTORE, cause);
     let mut names = volume.names_on(index)?;
@@ -137,8 +137,8 @@ impl DatasetVolume {
         found.map(|(_, found)| found).collect()
     }
 
-    /// The names of all datasets, in order, readable or not. A drive whose folder of manifests is
-    /// lost is left out, if another one has it.
+    /// The names of all datasets, in order, readable or not. Skips a drive that has lost its folder
+    /// of manifests, if another drive has that folder.
     ///
     /// # Errors
     /// A drive cannot be read.
@@ -262,8 +262,8 @@ impl DatasetVolume {
         ids
     }
 
-    /// Waits for the lock on names; while it is held, no other process adds or removes any, or
-    /// replaces a drive.
+    /// Waits for the lock on names. While this process holds the lock, no other process adds or
+    /// removes names, or replaces a drive.
     ///
     /// # Errors
     /// A drive was replaced after the volume was opened; I/O.
@@ -331,7 +331,8 @@ impl DatasetVolume {
             renames.extend(away(index, path, "share"));
         }
         PrivateDir::commit(stage.dirs(), &renames, true)?;
-        // From here on it is removed: a sweep that finds the record finishes the renames.
+        // From here on the dataset counts as removed: a sweep that finds the record finishes the
+        // renames.
         let failed = |rename: &Rename| self.device.rename(&rename.from, &rename.to, true).err();
         let failures: Vec<Error> = renames.iter().filter_map(failed).collect();
         if let Some(error) = failures.into_iter().next() {
@@ -342,8 +343,8 @@ impl DatasetVolume {
     }
 
     /// Rewrites the copies of a manifest that are damaged, lost or older than the newest one;
-    /// returns them. All drives must be present. Leaves a dataset as it is if it has no readable
-    /// copy, if its removal may be in progress, or if its data are gone.
+    /// returns them. All drives must be present. Leaves a dataset unchanged if no copy is readable,
+    /// if its removal may be in progress, or if its data are gone.
     pub(super) fn repair_copies(&self, name: &str) -> Result<Vec<BadCopy>> {
         let is_bad =
             |newest: &Manifest, copy: &Result<Manifest>| copy.as_ref().ok() != Some(newest);
@@ -370,7 +371,7 @@ impl DatasetVolume {
                 .as_ref()
                 .is_err_and(|error| error.kind() == Kind::Usage)
             {
-                // For example a copy of a newer version: not to be touched.
+                // For example, a copy of a newer version, which must stay as it is.
                 continue;
             }
             let path = self.manifest_path(name, *index);
@@ -378,7 +379,7 @@ impl DatasetVolume {
             if is_whole {
                 self.write_copy(newest, *index, &path)?;
                 if let Some(mode) = mode {
-                    // As far as this user may change it.
+                    // Not an error: this user may lack the right to change the mode.
                     let _ = folder::set_mode(&path, mode);
                 }
             }

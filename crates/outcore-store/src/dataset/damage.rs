@@ -24,8 +24,8 @@ pub struct Damage {
     pub offset_bytes: u64,
     /// Bytes of the checksum block.
     pub len_bytes: u64,
-    /// Whether the bytes have been rewritten from other drives: labels and manifests, and datasets
-    /// with redundancy.
+    /// Whether the bytes have been rewritten from other drives, as is possible for labels,
+    /// manifests, and datasets with redundancy.
     pub is_repaired: bool,
 }
 

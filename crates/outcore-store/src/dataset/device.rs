@@ -3,8 +3,8 @@
 //! Contract: a [`DatasetDevice`] is the device below it plus a few files, under paths that the
 //! caller chooses.
 //! - A file for a sealed dataset ([`DatasetDevice::with_input`]) can be opened for reading. Every
-//!   checksum block that a read touches is verified; a damaged one fails the read with the drive,
-//!   the file there and the offset in it.
+//!   checksum block that a read touches is verified. If a block is damaged, the read fails with an
+//!   error that names the drive, the file there and the offset in it.
 //! - A file that is to become a dataset ([`DatasetDevice::with_output`]) is made inside a private
 //!   directory next to that path, as by a [`StagedOutput`](outcore_io::output::StagedOutput). The
 //!   rename to the path seals it. It is absent or complete, as with a
@@ -94,8 +94,9 @@ impl DatasetDevice {
         outputs.find(|(output, _)| path.starts_with(parent_of(output)))
     }
 
-    /// The output that the file at `path` will be: one in a private directory next to it. If a
-    /// directory becomes the dataset, its files are staged inside it and are ordinary files.
+    /// The output that the file at `path` will become. Such a file is in a private directory next
+    /// to the output. If a directory becomes the dataset, its files are staged inside that
+    /// directory and are ordinary files.
     fn output_at(&self, path: &Path) -> Option<&(PathBuf, NewDataset)> {
         let name = path.file_name().and_then(|name| name.to_str());
         let is_staged = name.is_some_and(|name| name.starts_with(STAGED_PREFIX));
@@ -111,7 +112,7 @@ impl DatasetDevice {
                 Ok(opened) => break opened,
                 Err(error) => error,
             };
-            // It may have moved in the meantime, and its old files are gone.
+            // The dataset may have moved in the meantime, so that its old files are gone.
             match self.volume.manifest(name) {
                 Ok(now) if now.id != manifest.id => manifest = now,
                 _ => return Err(error),

@@ -224,7 +224,7 @@ struct FileReader<'a> {
     large: Option<LargeFiles>,
 }
 
-/// Resources for large files, made at the first of them.
+/// Resources for large files, made at the first large file.
 struct LargeFiles {
     outside: Outside,
     pool: Pool,
@@ -442,8 +442,8 @@ pub fn get_dir(
     Ok(index.count_files())
 }
 
-/// A directory that is being unpacked. All access goes by its handle, because a user who can rename
-/// in the parent could put another directory in its place.
+/// A directory that is being unpacked. All access uses its handle, because a user who can rename in
+/// the parent could put another directory in its place.
 struct Tree {
     /// For messages.
     path: PathBuf,
@@ -466,9 +466,9 @@ impl Tree {
         file.map(File::from).map_err(self.failed(name))
     }
 
-    /// Makes the links, once all files are written, and then sets the permissions and times of the
-    /// directories, the innermost first, because creating an entry changes the time of its
-    /// directory.
+    /// Makes the links, once all files are written. Then sets the permissions and times of the
+    /// directories, the innermost first. This comes last because creating an entry changes the time
+    /// of its directory.
     fn finish(&self, index: &Index) -> Result<()> {
         for entry in &index.entries {
             let EntryKind::Link { target } = &entry.kind else {

@@ -4,7 +4,8 @@
 //! [`GroupReader`] keeps some columns in flight and returns them in order. A failed read is a fault
 //! of its [`Piece`], not an error, because the other pieces may replace it. Bytes beyond the
 //! dataset count as zeros and are never read. Nothing is verified here. A [`GroupReader`] has slots
-//! of its own, so it never waits for those of transfers that its own thread has not taken back yet.
+//! of its own. So it never waits for a slot of another transfer that its own thread has yet to
+//! collect.
 //!
 //! Bounds: a pool of buffers of [`GroupReader::piece_bytes`] each, from the caller's budget.
 
@@ -41,7 +42,7 @@ pub(super) struct Piece {
     /// Its length within the dataset.
     pub(super) len_bytes: u64,
     is_asked: bool,
-    /// Its bytes, if they were asked for; undefined after a fault.
+    /// Its bytes, if they were requested; undefined after a fault.
     pub(super) buf: Option<Buf>,
     pub(super) fault: Option<TransferFault>,
 }
@@ -175,7 +176,7 @@ impl GroupReader {
         self.reads.start()
     }
 
-    /// The next column, in the order in which they were asked for.
+    /// The next column, in the order of the requests.
     ///
     /// # Errors
     /// The queue itself failed.
@@ -249,9 +250,8 @@ impl ColumnQueue {
     }
 }
 
-/// The bytes that make the sum of a column zero, given all pieces except for one: a piece of data
-/// from the others and the parity, or the parity from the data. Takes the memory of one of the
-/// pieces.
+/// Computes the unknown piece of a column from all of its other pieces: a piece of data from the
+/// parity and the other data, or the parity from the data. Uses the memory of one of the pieces.
 pub(super) fn solve(pieces: &mut [Piece], unknown: usize) -> Option<Buf> {
     let is_known = |index: &usize| *index != unknown && pieces[*index].buf.is_some();
     let known: Vec<usize> = (0..pieces.len()).filter(is_known).collect();

@@ -39,8 +39,7 @@ struct Heal<'a> {
 impl DatasetVolume {
     /// Reads all of a dataset with redundancy and repairs it; adds all damage to `damages`.
     ///
-    /// # Errors
-    /// All checksums cannot be read; no room; memory; I/O; a stop.
+    /// # Errors A checksum cannot be read; no room; memory; I/O; a stop.
     pub(super) fn heal(
         &self,
         manifest: &Manifest,
@@ -69,7 +68,7 @@ impl DatasetVolume {
         };
         let groups = heal.striped.map().groups_in(manifest.full_bytes());
         let mut columns = ColumnQueue::new(0..groups);
-        // Repairs have memory of their own, so no write holds that of the reads.
+        // Repairs have memory of their own, so writes never hold the memory of the reads.
         while let Some((_, mut pieces)) =
             columns.read_next(&mut reads, |_| true, |_| true, || Ok(()))?
         {
@@ -84,7 +83,7 @@ impl DatasetVolume {
         Ok(())
     }
 
-    /// Writes a share anew whose file is gone; false if more than one is.
+    /// Writes a share anew if its file is gone; false if more than one file is gone.
     fn has_rebuilt_shares(
         &self,
         manifest: &Manifest,
@@ -142,7 +141,7 @@ impl DatasetVolume {
         Damage::of_file(&manifest.name, drive, &path, len_bytes)
     }
 
-    /// Gives a share that was written anew the permissions of the others.
+    /// Gives a rewritten share the permissions of the other shares.
     pub(super) fn protect_share(&self, manifest: &Manifest, path: &Path) -> Result<()> {
         let paths = self
             .present()
@@ -235,7 +234,7 @@ impl Heal<'_> {
         Ok(())
     }
 
-    /// Records damage, joined with the range that it follows.
+    /// Records damage; joins it with the range before it if they are adjacent.
     fn note(&mut self, piece: &Piece, range: &Range<u64>, is_repaired: bool) {
         let len_bytes = bytes_of(piece, range).len();
         let at_bytes = piece.address_bytes + range.start;

@@ -8,9 +8,9 @@
 //! another's place, and a drive that the drives file does not name. Labels appear together or not
 //! at all.
 //!
-//! All labels count the changes of the set of drives. The label with the highest count says which
-//! drives the volume has; the drives file may name more, which are left alone. A label with a lower
-//! count belongs to a drive whose part in the last change was interrupted.
+//! Each label has a count of the changes of the set of drives. The label with the highest count
+//! says which drives the volume has; the drives file may name more, which are left alone. A label
+//! with a lower count belongs to a drive whose part in the last change was interrupted.
 //!
 //! All labels count the replacements of each drive. A drive whose own count is lower than that in
 //! another label has the contents from before it was replaced, and counts as absent.
@@ -33,12 +33,13 @@ use outcore_io::error::{Error, Kind, Result};
 use outcore_io::metadata::{Form, Owner};
 
 pub(super) const LABEL: &str = "volume.json";
-/// Assumed room per drive for trying a layout before there are data.
+/// Assumed room per drive when a layout is tried before there are data.
 const EXAMPLE_BYTES: u64 = 1 << 40;
 const OPEN: &str = "open volume";
 const CREATE: &str = "create volume";
 const CHECK: &str = "change volume";
-/// Versions of labels: without redundancy and without replaced drives; all others.
+/// Versions of labels: the first for volumes with neither redundancy nor replaced drives, the
+/// second for all others.
 const VERSION: u32 = 2;
 const VERSION_OF_NEW_FIELDS: u32 = 3;
 const FORM: Form = Form {
@@ -139,14 +140,15 @@ impl Label {
     }
 }
 
-/// The label that counts.
+/// The newest label, which describes the volume.
 fn newest(labels: &[Result<Label>]) -> Option<&Label> {
     // The first of equal labels.
     let readable = labels.iter().rev().filter_map(|label| label.as_ref().ok());
     readable.max_by_key(|label| label.changes)
 }
 
-/// Whether a sweep can do without the folder of a drive: the drive is lost, or not of the volume.
+/// Whether a sweep can do without the folder of a drive, because the drive is lost or does not
+/// belong to the volume.
 fn is_left_out(drives: &[VolumeDrive], drive: &VolumeDrive) -> bool {
     let labels: Vec<Result<Label>> = drives.iter().map(read_label).collect();
     newest(&labels).is_some_and(|label| {
@@ -220,7 +222,7 @@ impl DatasetVolume {
                     .hint("stripes are powers of two from 4KiB to 4MiB"),
             );
         }
-        // Nothing is stored yet, so the map rejects an invalid layout here.
+        // The map is made only to reject an invalid layout before anything is stored.
         let member = |drive: &VolumeDrive| StripeMember {
             capacity_bytes: EXAMPLE_BYTES,
             weight: drive.weight,
@@ -233,7 +235,7 @@ impl DatasetVolume {
         )?;
         sweep(&device, drives.iter())?;
         for drive in &drives {
-            // Made here, it would be on the drive above the mount point.
+            // If the directory were made here, it would be on the drive above the mount point.
             if let Some(error) = refuse_what_is_no_directory(CREATE, drive)? {
                 return Err(Error::io(CREATE, &error)
                     .drive(&drive.name)
@@ -387,8 +389,8 @@ impl DatasetVolume {
         Ok(StagedLabels { dirs, renames })
     }
 
-    /// The bytes of a drive's label. A label that does not list its drive is that of a drive that
-    /// is about to join.
+    /// The bytes of a drive's label. If a label does not list its own drive, the drive is about to
+    /// join.
     pub(super) fn seal_label(&self, drive: &VolumeDrive) -> Result<Vec<u8>> {
         let label = Label {
             volume: self.id.clone(),
@@ -438,9 +440,9 @@ impl DatasetVolume {
         })
     }
 
-    /// Fails if a drive was replaced, or the set of drives has changed, after the volume was
-    /// opened, or if a label is older than others. That cannot change while the caller holds the
-    /// lock on names.
+    /// Fails if, after the volume was opened, a drive was replaced or the set of drives has
+    /// changed, or if a label is older than others. The result stays valid while the caller holds
+    /// the lock on names.
     pub(super) fn check_not_replaced(&self) -> Result<()> {
         self.check_labels(|found, known| found != known)
     }
@@ -589,7 +591,7 @@ fn replaced_meanwhile(drive: &VolumeDrive) -> Error {
         .hint("run the command again")
 }
 
-/// The error for a label that does not count a replacement that others count.
+/// The error for a label that lacks a replacement counted by other labels.
 fn old_label(drive: &VolumeDrive, replaced: &VolumeDrive) -> Error {
     let cause = format!(
         "the label is from before drive {} was replaced, and others are newer",

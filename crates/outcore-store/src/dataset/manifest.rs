@@ -1,7 +1,7 @@
 //! The manifest of a dataset: its description, its layout, and the means to verify it.
 //!
 //! Contract: a manifest is [metadata](outcore_io::metadata) with a checksum, so a flipped bit in it
-//! is also detected. It belongs to a dataset of its own name, on a drive of its own volume. It
+//! is also detected. It is valid only for the dataset, the volume and the drive that it names. It
 //! contains everything that reading needs: the layout at the time of writing (a volume's weights
 //! may change later), lengths, and the positions of index and checksums. The data are followed by
 //! the index of a packed directory. The checksums start at the next checksum block, with 8 bytes
@@ -79,8 +79,8 @@ impl Share {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// One more than the generation of the dataset that it replaced: the copy with the larger one
-    /// is newer.
+    /// One more than the generation of the dataset that it replaced. The copy with the larger
+    /// generation is newer.
     pub generation: u64,
     /// The dataset's name.
     pub name: String,
@@ -167,7 +167,7 @@ impl Manifest {
     pub(super) fn aligned<'d>(self, drives: impl Iterator<Item = &'d str>) -> Self {
         let mut own = self.shares.iter().enumerate().peekable();
         let mut shares = Vec::new();
-        // The new place of each of its own shares that is used.
+        // For each used share of this manifest, its new index.
         let mut places = vec![None; self.shares.len()];
         for drive in drives {
             while let Some((_, share)) = own.peek()

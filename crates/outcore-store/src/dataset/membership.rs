@@ -1,11 +1,11 @@
 //! The drives of a volume: which are present, which take new data, and how their set changes.
 //!
-//! Contract: a drive joins at the end of the list of drives, and leaves it from any place. All
-//! labels that are present change by one commit, and count the change. A drive that is to leave is
-//! first [`Standing::Leaving`]: new datasets do without it. If it is missing, it is
-//! [`Standing::Lost`]: outcore reads nothing from it any more, even if it comes back, and can write
-//! to the others. The set does not change while a job is seen to write. A command that opened the
-//! volume before, and writes later, publishes nothing.
+//! Contract: a drive joins at the end of the list of drives, and can leave it from any position.
+//! One commit changes all labels that are present, and increases their counts. A drive that is to
+//! leave is first [`Standing::Leaving`]: new datasets do not use it. If it is missing, it is
+//! [`Standing::Lost`]: outcore never reads from it again, even if it comes back, and can write to
+//! the other drives. The set does not change while a job is known to write. A command that opened
+//! the volume before a change and writes after it publishes nothing.
 //!
 //! Bounds: one label per drive.
 
@@ -18,10 +18,10 @@ use crate::mapping::{StripeMap, StripeMember};
 use outcore_io::drive::folder;
 use outcore_io::error::{Error, Kind, Result};
 
-/// Assumed room per drive for trying a layout before there are data.
+/// Assumed room per drive when a layout is tried before there are data.
 const EXAMPLE_BYTES: u64 = 1 << 40;
 
-/// The part that a drive takes in its volume.
+/// The role of a drive in its volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
@@ -29,8 +29,8 @@ pub enum Standing {
     Full,
     /// It is being removed: it has data and takes no new data.
     Leaving,
-    /// It is being removed and was missing: its data can be read only if other drives can compute
-    /// them.
+    /// It is being removed and was missing: its data can be read only if they can be computed from
+    /// other drives.
     Lost,
 }
 
@@ -45,7 +45,7 @@ impl Standing {
     }
 }
 
-/// The reason why a drive cannot be used that is lost.
+/// The reason why a lost drive cannot be used.
 pub(super) fn lost(drive: &VolumeDrive) -> Error {
     Error::new(
         Kind::Io,
@@ -145,7 +145,7 @@ impl DatasetVolume {
         DatasetVolume {
             drives: [&self.drives[..], &[drive]].concat(),
             absent: [&self.absent[..], &[None]].concat().into(),
-            // More than any drive of that name had before.
+            // A higher count than that of any earlier drive of the same name.
             replacements: and(&self.replacements, self.changes),
             standings: [&self.standings[..], &[Standing::Full]].concat().into(),
             changes: self.changes + 1,
@@ -199,14 +199,14 @@ impl DatasetVolume {
                     false => error.clone(),
                 });
             changed.absent = absent.collect();
-            // So the label of a lost drive that comes back does not count.
+            // If the lost drive comes back, its label has the lower count and is ignored.
             changed.changes += 1;
         }
         changed
     }
 
-    /// Fails while another job writes to the volume, which could not publish after a change of the
-    /// set of drives. The caller holds the lock on names, and has swept.
+    /// Fails while another job writes to the volume, because that job could not publish after a
+    /// change of the set of drives. The caller holds the lock on names, and has swept.
     pub(super) fn check_no_writers(&self, operation: &str) -> Result<()> {
         if !self.is_being_changed()? {
             return Ok(());

@@ -9,7 +9,7 @@
 //! A dataset is written once ([`writer`]), checksummed in checksum blocks, and sealed. It appears
 //! by a commit record when all of it is durable, and never changes afterwards. Incomplete data are
 //! in private directories that the next sweep removes. Reads ([`reader`]) verify every checksum
-//! block that they touch; an error names drive, file and offset of a damaged one.
+//! block that they touch; the error for a damaged block names the drive, the file and the offset.
 //!
 //! Drives join ([`add`]) and leave ([`remove`]), and [`rebalance`] moves datasets onto them.
 //!
@@ -111,7 +111,7 @@ impl Watch<'_> {
         throttle: None,
     };
 
-    /// Counts bytes that were just done, and waits as long as the limit wants.
+    /// Counts bytes that were just done, and waits as long as the limit requires.
     ///
     /// # Errors
     /// The operation is to stop.
@@ -198,7 +198,7 @@ pub struct DatasetVolume {
     redundancy: Redundancy,
     /// How often each drive has been replaced.
     replacements: Arc<[u64]>,
-    /// The part that each drive takes.
+    /// The role of each drive.
     standings: Arc<[Standing]>,
     /// How often the set of drives has changed.
     changes: u64,
@@ -382,8 +382,8 @@ impl DatasetVolume {
     }
 }
 
-/// Datasets are files, so a drive that is a block device cannot hold any. Returns the error of a
-/// directory that is missing.
+/// Rejects a drive that is a block device, because datasets are files. If the directory is missing,
+/// returns the system's error.
 fn refuse_what_is_no_directory(
     operation: &str,
     drive: &VolumeDrive,
@@ -503,7 +503,8 @@ fn open_shares_without(
             &members,
             stripe_options(manifest),
         );
-        // A share may go between the look and the opening, because its drive is being replaced.
+        // A share may disappear between the check and the opening, because its drive is being
+        // replaced.
         let is_gone = |error: &&Error| error.raw_errno() == Some(Errno::NOENT.raw_os_error());
         let error = opened.as_ref().err().filter(is_gone);
         let gone = error.and_then(|error| error.file_path());

@@ -2,8 +2,8 @@
 //! far.
 //!
 //! Contract: a [`Table`] gives each dataset a number above those of ordinary files. A sealed
-//! dataset knows the checksum of each checksum block. A growing one records checksums as blocks are
-//! written, and gets its layout once its length, or an upper bound, is known.
+//! dataset knows the checksum of each checksum block. A growing dataset records checksums as blocks
+//! are written. It gets its layout once its length, or an upper bound, is known.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,8 @@ struct Ledger {
     /// Checksum blocks for which there is memory.
     room: u64,
     reservations: Vec<Reservation>,
-    /// Checksum blocks that have been written in part: their bytes, and how many there are.
+    /// Checksum blocks that have been written in part: the block's memory, and the number of bytes
+    /// written.
     parts: HashMap<u64, (Box<[u8]>, usize)>,
 }
 

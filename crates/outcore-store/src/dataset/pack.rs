@@ -2,13 +2,14 @@
 //!
 //! Contract: files are stored end to end in the order of the index. The index's first line has the
 //! version and the attributes of the directory itself. Then comes one line per file, symbolic link
-//! and directory below it, a directory before its contents: kind, mode, time of the last change,
-//! length, name, and the target of a link. Names are relative, with `/` between parts and none of
-//! them `..`. The parent of a name is a directory of the same index and never a link, so unpacking
-//! stays inside its directory whatever the index says. Any other index is corrupt.
+//! and directory below it; a directory comes before its contents. A line has kind, mode, time of
+//! the last change, length, name, and the target of a link. Names are relative, with `/` between
+//! parts; no part is `..`. The parent of a name is a directory of the same index and never a link,
+//! so unpacking stays inside its directory for any index. Any other index is corrupt.
 //!
 //! Names and targets are bytes. In the index, and in output for people, a backslash, a control
-//! character and a byte that is not UTF-8 are written as `\xHH`, so that a line is a line of text.
+//! character and a byte that is not UTF-8 are written as `\xHH`, so that every entry is one line of
+//! valid text.
 //!
 //! Bounds: the whole index is in memory, about 50 bytes and a name per entry.
 
@@ -167,9 +168,9 @@ impl Index {
         self.entries.iter().map(|entry| entry.len_bytes).sum()
     }
 
-    /// The users other than the owner who could read all of it: the read bits of group and others.
-    /// A dataset has one set of permissions for all files, so it is as restricted as its most
-    /// restricted file.
+    /// Whether users other than the owner could read all entries, as the read bits of group and
+    /// others. A dataset has one set of permissions for all files, so it is as restricted as its
+    /// most restricted file.
     pub(crate) fn readers(&self) -> u32 {
         let inner = self.entries.iter().map(|entry| match entry.kind {
             EntryKind::File => entry.attributes.mode,
@@ -320,7 +321,7 @@ pub fn escape(name: &OsStr) -> String {
     text
 }
 
-/// The name that was written as `text`; `None` if the text is not a written name.
+/// The name that [`escape`] writes as `text`; `None` if there is no such name.
 fn unescape(text: &str) -> Option<OsString> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -2,9 +2,9 @@
 //!
 //! Contract: any thread adds the bytes that it is about to write, each byte once, in any order.
 //! [`ParityWriter::add`] returns the parity stripe of a group when all bytes of the group have been
-//! added, and the caller writes it. Groups that are not done at the end, because they are at the
-//! end of the data or found no memory, are read back ([`super::writer`]). So the parity is right
-//! for any order and any memory; only the cost differs.
+//! added, and the caller writes it. When the data are complete, the last group, and groups for
+//! which there was no memory, may still lack their parity. [`super::writer`] reads the data of
+//! these groups back. So the parity is right for any order and any memory; only the cost differs.
 //!
 //! No crash leaves parity that disagrees with its data: data and parity are durable before the
 //! commit that publishes the dataset, and neither changes afterwards.

@@ -1,15 +1,15 @@
 //! Splits transfers of datasets into transfers of the drives, and assembles the results.
 //!
 //! Contract: a [`DatasetQueue`] passes requests for other files on unchanged. It splits a request
-//! for a dataset at stripe boundaries; adjacent pieces on a drive go there in one transfer. The
-//! request completes when all of its parts have. Each checksum block is verified as it arrives. If
-//! a request needs only a part of a checksum block, the whole block is read separately, and the
+//! for a dataset at stripe boundaries; adjacent pieces on a drive form one transfer. The request
+//! completes when all of its parts have completed. Each checksum block is verified as it arrives.
+//! If a request needs only a part of a checksum block, the whole block is read separately, and the
 //! part is copied. Checksums and parity of writes are recorded before the writes start.
 //!
 //! With redundancy, checksum blocks that are lost or damaged are computed from other drives
 //! ([`Rescue`]); the thread waits for that.
 //!
-//! Bounds: [`SIDES`] separate checksum blocks; requests that find none wait.
+//! Bounds: [`SIDES`] separate checksum blocks; a request waits if none is free.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -82,7 +82,7 @@ struct Part {
     places: Vec<u64>,
 }
 
-/// A checksum block of which a request needs a part.
+/// A checksum block that a request needs only in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChecksumBlock {
     place: u64,

@@ -5,10 +5,10 @@
 //! ([`DatasetReader::next_arrival`]). A caller that accepts any order never waits for a slow drive
 //! while others have data. A damaged checksum block ends the read with an error that names the
 //! drive, the file there and the offset in it. With redundancy, the block is computed from other
-//! drives instead ([`super::rescue`]). [`DatasetVolume::scrub`] continues and lists all of them,
-//! together with unreadable blocks. The reader loads only the checksums of the range. If it loads
-//! all of them, it verifies them against the manifest. If it loads some, a damaged checksum is
-//! reported as damage of its checksum block.
+//! drives instead ([`super::rescue`]). [`DatasetVolume::scrub`] continues after damage, and lists
+//! all damaged and unreadable blocks. The reader loads only the checksums of the range. If the
+//! range has all checksum blocks of the dataset, the reader verifies the checksums against the
+//! manifest. Otherwise, a damaged checksum is reported as damage of its checksum block.
 //!
 //! Bounds: [`WINDOW_BYTES`] of buffers and 8 bytes per checksum block of the range, from the
 //! caller's budget.
@@ -282,8 +282,8 @@ impl DatasetReader {
         }
     }
 
-    /// Computes the damaged parts of a chunk from other drives. Without redundancy, records them,
-    /// and those on a drive that failed.
+    /// Computes the damaged parts of a chunk from other drives. Without redundancy, records the
+    /// damaged parts, and the parts on a drive that failed.
     fn verify(
         &mut self,
         at_bytes: u64,
@@ -332,7 +332,7 @@ impl DatasetReader {
         self.rescue.insert(rescue).mend(at_bytes, bytes, sums)
     }
 
-    /// Whether all checksum blocks of a chunk are as they were written.
+    /// Whether all checksum blocks of a chunk have the bytes that were written.
     fn is_right(&self, at_bytes: u64, bytes: &[u8]) -> bool {
         let sums = SumRange {
             first_block: self.first_checksum_block,
@@ -368,8 +368,8 @@ impl DatasetReader {
         Damage::at(&self.manifest, &self.striped, offset_bytes, len_bytes)
     }
 
-    /// Reads the checksums of `checksum_blocks`; if these are all, verifies them against the
-    /// manifest.
+    /// Reads the checksums of `checksum_blocks`. If these are all blocks of the dataset, verifies
+    /// the checksums against the manifest.
     fn read_sums(&mut self, checksum_blocks: Range<u64>) -> Result<()> {
         let wanted_bytes = (checksum_blocks.end - checksum_blocks.start) as usize * 8;
         let sums_at_bytes = self.manifest.sums_at_bytes();

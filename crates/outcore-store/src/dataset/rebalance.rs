@@ -2,9 +2,9 @@
 //!
 //! Contract: a dataset moves if writing it anew puts fewer bytes on the wrong drives. It is
 //! rewritten as a whole under its name and published by one commit, which removes the old files. So
-//! it is whole before and after, and a call that was killed goes on with the datasets that have not
-//! moved. A dataset that another job replaces or removes in the meantime is left to that job. Room
-//! for all moves, one after the other, is checked first.
+//! the dataset is whole before and after the move. After a kill, the same call continues with the
+//! datasets that have not moved. A dataset that another job replaces or removes in the meantime is
+//! left to that job. Room for all moves, one after the other, is checked first.
 //!
 //! Bounds: those of a copy; one layout at a time for the plan.
 
@@ -49,7 +49,7 @@ impl DatasetVolume {
             if !self.is_unequal(manifest) {
                 return false;
             }
-            // A dataset without room is one of them; the rebalance reports that.
+            // A dataset without room is also a move; the rebalance reports the lack of room.
             let Some(lens) = self.lens_in(manifest, &free) else {
                 return true;
             };
@@ -80,8 +80,8 @@ impl DatasetVolume {
         Ok(moved)
     }
 
-    /// Writes a dataset anew in the layout of new ones; returns its bytes of data. `None` if
-    /// another job has replaced or removed it.
+    /// Writes a dataset anew in the layout that new datasets get; returns its bytes of data. `None`
+    /// if another job has replaced or removed it.
     pub(super) fn move_dataset(
         &self,
         manifest: &Manifest,
@@ -99,8 +99,8 @@ impl DatasetVolume {
         }
     }
 
-    /// Fails if one of the datasets cannot be written anew, in this order, while its old files
-    /// exist.
+    /// Fails if one of these moves, done in this order, has no room while the old files of the
+    /// dataset exist.
     pub(super) fn check_room(&self, operation: &str, moves: &[Manifest]) -> Result<()> {
         let mut free = self.free_room()?;
         for manifest in moves {
@@ -147,8 +147,8 @@ impl DatasetVolume {
             .collect()
     }
 
-    /// The lengths on each drive of a dataset that is written anew into this room; `None` if there
-    /// is too little.
+    /// The lengths that a dataset has on each drive if it is written anew into this room; `None` if
+    /// there is too little room.
     fn lens_in(&self, manifest: &Manifest, free: &[u64]) -> Option<Vec<u64>> {
         let shares = self.shares_in(free);
         let members = shares.iter().map(|share| StripeMember {
@@ -198,7 +198,7 @@ impl DatasetVolume {
         lens.is_some_and(|lens| self.is_better(manifest, &lens))
     }
 
-    /// Whether these lengths are clearly nearer to today's layout than those that the dataset has.
+    /// Whether these lengths are clearly nearer to today's layout than the dataset's own lengths.
     fn is_better(&self, manifest: &Manifest, lens_bytes: &[u64]) -> bool {
         let shares = manifest.shares.iter().enumerate();
         let mut used = shares.filter(|(_, share)| share.is_used());
@@ -218,15 +218,15 @@ impl DatasetVolume {
     }
 }
 
-/// Bytes that are on drives with more than `best`.
+/// Bytes that exceed the drives' lengths in `best`.
 fn misplaced_bytes(lens_bytes: &[u64], best: &[u64]) -> u64 {
     let lens = lens_bytes.iter().zip(best);
     lens.map(|(len_bytes, best_bytes)| len_bytes.saturating_sub(*best_bytes))
         .sum()
 }
 
-/// Takes the room of a dataset that is written with these lengths, and gives back that of its old
-/// files.
+/// Subtracts from `free` the room of a dataset that is written with these lengths, and adds the
+/// room of its old files.
 fn take_room(free: &mut [u64], manifest: &Manifest, lens_bytes: &[u64]) {
     for ((free, len_bytes), share) in free.iter_mut().zip(lens_bytes).zip(&manifest.shares) {
         // A drive that takes no new data stays out of all layouts.

@@ -1,9 +1,9 @@
 //! Writes lost parts of a dataset anew: whole shares, and single ranges of a share.
 //!
-//! Contract: [`Rebuild`] computes everything that one drive holds, data and parity, from the
-//! other drives, and writes it to a file of its own. Every checksum block is verified before it is
-//! written. A [`Checkpoint`] says from time to time how many groups are durable, and another run
-//! continues there. [`Patch`] writes ranges into shares that are in place.
+//! Contract: [`Rebuild`] computes everything that one drive holds, data and parity, from the other
+//! drives, and writes it to a file of its own. Every checksum block is verified before it is
+//! written. A [`Checkpoint`] receives from time to time how many groups are durable, so that
+//! another run can continue there. [`Patch`] writes ranges into shares that are in place.
 //!
 //! Bounds: a window of buffers, and the checksums of the dataset twice while they are
 //! read.
@@ -48,7 +48,7 @@ pub(super) struct Rebuild<'a> {
 pub(super) struct Rebuilt {
     /// Bytes that this run computed.
     pub(super) bytes: u64,
-    /// The damage that had to be left in it.
+    /// The damage that remains in the share.
     pub(super) damages: Vec<Damage>,
 }
 
@@ -150,7 +150,7 @@ impl Rebuild<'_> {
             piece.is_parity || is_written(self.manifest, piece.address_bytes, bytes, sums)
         };
         if pieces[own].is_parity {
-            // Nothing else tells whether it is right.
+            // Parity has no checksum: it is right only if all data are.
             let mut data = pieces
                 .iter()
                 .filter_map(|piece| Some((piece, piece.buf.as_ref()?)));
@@ -307,7 +307,7 @@ impl<'a> Patch<'a> {
         for mut file in self.files.into_values() {
             file.writes.finish(|| Ok(()))?;
             file.striped.sync()?;
-            // As far as this user may change it.
+            // Not an error: this user may lack the right to change the mode.
             let _ = folder::set_mode(&file.path, file.mode);
         }
         Ok(())

@@ -1,14 +1,14 @@
 //! Removes a drive from a volume.
 //!
-//! Contract: the drive first takes no more new data. Each dataset that uses it is written anew
-//! without it ([`super::rebalance`]), from its own bytes or, if the drive is missing, from those of
-//! the others. When no dataset uses it any more, one commit removes it from the labels of the other
-//! drives, and removes its own label. Then its folder is removed. The same call continues an
-//! interrupted removal; adding the drive again undoes it. A missing drive that is being removed no
-//! longer prevents writes, and is not read any more if it comes back.
+//! Contract: first, the drive stops taking new data. Each dataset that uses the drive is written
+//! anew without it ([`super::rebalance`]). The bytes come from the drive itself or, if it is
+//! missing, from the other drives. When no dataset uses the drive any more, one commit removes it
+//! from the labels of the other drives, and removes its own label. Then its folder is removed. The
+//! same call continues an interrupted removal; adding the drive again undoes it. A missing drive
+//! that is being removed does not prevent writes. If it comes back, outcore does not read from it.
 //!
-//! Datasets without redundancy that need a missing drive are an error, or, if the caller accepts
-//! it, they are removed.
+//! If a dataset without redundancy needs a missing drive, the removal fails. If the caller accepts
+//! the loss, such datasets are removed instead.
 //!
 //! Bounds: those of a copy.
 
@@ -68,7 +68,7 @@ impl DatasetVolume {
         let volume = self.settled(index)?;
         match volume.index_of(REMOVE, drive) {
             Ok(index) => volume.remove_settled(index, gives_up, PassResources { budget, watch }),
-            // A killed command had removed it except for its folder.
+            // A killed command has already removed the drive, except for its folder.
             Err(_) => Ok(Removed {
                 left: volume.clear_folder(&self.drives[index])?,
                 ..Removed::default()
@@ -120,7 +120,7 @@ impl DatasetVolume {
         Ok(removed)
     }
 
-    /// Removes files on a drive that do not belong to the volume any more, or not yet.
+    /// Removes the volume's files from a drive that has left the volume or has not joined it yet.
     ///
     /// # Errors
     /// Usage: its files may not belong to this volume. I/O.
@@ -186,7 +186,7 @@ impl DatasetVolume {
             .hint("mount the drive; `outcore volume remove` can also give up the datasets that need it")
     }
 
-    /// Writes to all labels that a drive is leaving, unless they say so already.
+    /// Records in all labels that a drive is leaving, unless they already do.
     fn begin_removal(&self, index: usize, leaving: &Self) -> Result<()> {
         let _names = self.lock_names()?;
         match self.standings[index] == leaving.standings[index] {
@@ -219,8 +219,8 @@ impl DatasetVolume {
         Ok(())
     }
 
-    /// Removes the folder of a drive that is present and has no label any more; returns it if it
-    /// has files of data, which stay.
+    /// Removes the folder of a drive that is present and has lost its label. If the folder has
+    /// files of data, they stay, and the folder is returned.
     fn clear_folder(&self, drive: &VolumeDrive) -> Result<Option<PathBuf>> {
         let dir = drive.dir.join(FOLDER);
         let is_other = path_of(drive).exists() && !self.is_joining(drive);

@@ -65,7 +65,7 @@ impl DatasetVolume {
     pub(super) fn repair_folders(&self) -> Result<Vec<Damage>> {
         let mut damages = self.repair_manifest_folders()?;
         for (index, path) in self.lost_folders() {
-            // Only the folder itself: without the one above it, the drive is away.
+            // Makes only the folder itself: if its parent is missing, the drive is not mounted.
             let made = folder::make_dir(&path);
             made.map_err(|error| error.drive(&self.drives[index].name))?;
             damages.push(self.repaired("", index, &path));
@@ -73,8 +73,8 @@ impl DatasetVolume {
         Ok(damages)
     }
 
-    /// Makes the folders of manifests again that are lost. Each appears with all of its files, so a
-    /// kill hides no loss.
+    /// Makes lost folders of manifests again. Each folder appears with all of its files, so a kill
+    /// hides no loss.
     pub(super) fn repair_manifest_folders(&self) -> Result<Vec<Damage>> {
         let mut damages = Vec::new();
         for index in self.present() {
@@ -89,7 +89,7 @@ impl DatasetVolume {
     fn restore_manifests(&self, index: usize, damages: &mut Vec<Damage>) -> Result<()> {
         let (above, dir) = (self.folder(index), self.folder(index).join(DATASETS));
         let staged = above.join(DATASETS_IN_PROGRESS);
-        // Another command that restores it waits, and finds it there.
+        // Another command that restores the folder waits for this lock, and then finds the folder.
         let _folder = folder::lock_in_turn(&above)?;
         // While the folder of the first drive is lost, no other command can take the lock on names.
         let is_first = self.present().next() == Some(index);
@@ -173,8 +173,8 @@ impl DatasetVolume {
     }
 
     /// Writes a label anew. If the drive was replaced before, this directory may be the replaced
-    /// one. All labels therefore count one more replacement, so that no other directory is this
-    /// drive from then on.
+    /// one. All labels therefore count one more replacement, so that from then on only this
+    /// directory counts as the drive.
     fn restore_label(&self, index: usize) -> Result<()> {
         let _names = self.lock_names()?;
         copies::check_agrees(self, index)?;

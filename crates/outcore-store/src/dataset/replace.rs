@@ -5,11 +5,12 @@
 //! drive is either absent or whole. The drive keeps its name, so manifests stay valid, and the
 //! labels of all drives count the replacement. A writer that began before fails when it publishes;
 //! the caller then names the new directory in the drives file. The same call after a kill
-//! continues: a share that is complete has its final name, and a note says how much of the one in
-//! progress is durable. Contents come from the other drives, never from the old one.
+//! continues: a share that is complete has its final name, and a note records how much of the share
+//! in progress is durable. Contents come from the other drives, never from the old one.
 //!
-//! Without redundancy, or where a second drive has lost bytes, contents cannot be computed. This is
-//! an error, or, if the caller accepts it, damage that later reads find.
+//! Without redundancy, or where a second drive has lost bytes, contents cannot be computed. The
+//! call then fails. If the caller accepts the loss, the missing contents become damage that later
+//! reads find.
 //!
 //! Bounds: those of [`super::rebuild`].
 
@@ -71,7 +72,7 @@ struct Work<'a> {
 }
 
 impl DatasetVolume {
-    /// Bytes that the replacement of a drive writes, at most.
+    /// Upper bound of the bytes that the replacement of a drive writes.
     pub fn bytes_on(&self, drive: &str) -> u64 {
         let names = self.names().unwrap_or_default();
         let manifests = names.iter().filter_map(|name| self.manifest(name).ok());
@@ -152,13 +153,14 @@ impl Work<'_> {
         self.fill(resources)?;
         // No writer publishes from here on. One that began before finds the drive replaced.
         let _names = volume.lock_names().inspect_err(|_| self.clean_up())?;
-        // Another command may have put more in the meantime, if the old drive is still there.
+        // If the old drive is still there, another command may have put more datasets in the
+        // meantime.
         self.fill(resources)?;
         self.remove_others()?;
         self.publish()
     }
 
-    /// Fails if the folder of the old drive could not be renamed in the end.
+    /// Fails if the last step, renaming the folder of the old drive, would fail.
     fn check_aside(&self) -> Result<()> {
         let dir = &self.volume.drives[self.index].dir;
         let (old, aside) = (dir.join(FOLDER), dir.join(FOLDER_REPLACED));
@@ -351,7 +353,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The share of a dataset without redundancy: nothing can be in it.
+    /// Records the share of a dataset without redundancy as lost. Fails if the caller does not give
+    /// it up.
     fn give_up(&mut self, manifest: &Manifest, share: &Path) -> Result<()> {
         let volume = self.volume;
         let drive = &volume.drives[self.index].name;

@@ -1,13 +1,13 @@
 //! Computes bytes that a drive has lost from the other drives of their group.
 //!
-//! Contract: [`Rescue::mend`] replaces the checksum blocks of some bytes that differ from their
-//! checksums. The reason does not matter: the drive is missing, a read failed, the file is cut or a
-//! bit is flipped. Every block that it computes is verified, so it returns right bytes or an error.
-//! The error names the drives if two of a group have lost bytes of the same place. [`Rescue::sums`]
-//! reads all checksums of the dataset in the same way.
+//! Contract: [`Rescue::mend`] takes a range of bytes, and replaces each checksum block in it that
+//! differs from its checksum. The reason does not matter: the drive is missing, a read failed, the
+//! file is cut or a bit is flipped. Every block that it computes is verified, so it returns right
+//! bytes or an error. The error names the drives if two of a group have lost bytes of the same
+//! place. [`Rescue::sums`] reads all checksums of the dataset in the same way.
 //!
-//! A rescue waits for each column. It is for the bytes of one drive, while reads of the others
-//! continue.
+//! A rescue waits for each column. It computes the bytes of one drive; reads from the other drives
+//! continue meanwhile.
 //!
 //! Bounds: one column of buffers; the checksums of the dataset while they are read.
 
@@ -72,7 +72,8 @@ impl Rescue {
         })
     }
 
-    /// Replaces the checksum blocks of `bytes`, which begin at `at_bytes`, that differ from `sums`.
+    /// Replaces the checksum blocks in `bytes` that differ from `sums`; `bytes` begin at
+    /// `at_bytes`.
     ///
     /// # Errors
     /// A block cannot be computed, because a second drive of its group has lost bytes.
@@ -180,7 +181,7 @@ impl Rescue {
         let is_right = |bytes: &[u8]| {
             bytes_checksum(&bytes[..wanted_bytes as usize]) == manifest.sums_checksum
         };
-        // A drive whose part is damaged silently is found by trying each drive.
+        // If a drive's part is damaged without a read error, trying each drive finds it.
         for drive in 0..self.striped.drives().len() {
             if is_right(&bytes) {
                 break;
@@ -206,7 +207,7 @@ impl Rescue {
         Ok((sums, reservation))
     }
 
-    /// The parts of a range, each in one stripe and of at most a piece.
+    /// Splits a range into parts, each within one stripe and not longer than a piece.
     fn ranges(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let piece_bytes = self.groups.piece_bytes();
         let mut ranges = Vec::new();
@@ -273,7 +274,7 @@ impl Rescue {
         }
     }
 
-    /// The error for a damaged range whose replacement bytes are damaged too.
+    /// The error for a damaged range whose computed bytes are also damaged.
     fn damaged_twice(&self, at_bytes: u64, len_bytes: usize) -> Error {
         let damage = Damage::at(&self.manifest, &self.striped, at_bytes, len_bytes);
         let cause = format!(

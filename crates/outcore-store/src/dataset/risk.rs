@@ -17,7 +17,7 @@ use outcore_io::drive::folder;
 pub enum Hazard {
     /// Nothing: it can be read without any one drive.
     None,
-    /// It has no redundancy: each of the drives holds a part of it alone.
+    /// It has no redundancy: the part on each drive exists only there.
     Single,
     /// Its redundancy is incomplete: it can be read, and one more lost drive would lose it.
     Incomplete,
@@ -37,13 +37,13 @@ impl Hazard {
     }
 }
 
-/// A hazard and the drives that it is about.
+/// A hazard and the drives that it concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Risk {
     /// The hazard.
     pub hazard: Hazard,
-    /// The drives that are missing or have lost the dataset's file; with [`Hazard::Single`], those
-    /// that hold it.
+    /// The drives that are missing or have lost the dataset's file; with [`Hazard::Single`], the
+    /// drives that hold the dataset.
     pub drives: Vec<String>,
 }
 

@@ -13,14 +13,16 @@ use super::DatasetVolume;
 use outcore_io::error::Result;
 
 impl DatasetVolume {
-    /// The volume as it is after the commits of killed commands on all drives except for `index`.
+    /// Finishes the commits of killed commands on all drives except for `index`; returns the volume
+    /// as it is then.
     ///
     /// # Errors
     /// A drive was replaced, joined or left after the volume was opened; I/O.
     pub(super) fn settled(&self, index: usize) -> Result<Self> {
         self.check_not_overtaken()?;
         self.repair_manifest_folders()?;
-        // Nobody else changes labels meanwhile, so each change is part of an interrupted commit.
+        // No other command changes labels meanwhile, so each change is part of an interrupted
+        // commit.
         let names = self.lock_unchecked();
         self.check_not_overtaken()?;
         let _names = names?;

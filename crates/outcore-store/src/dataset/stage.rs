@@ -1,7 +1,7 @@
 //! Private directories for a change of a volume: one on each drive that takes part.
 //!
 //! Contract: a [`Stage`] has a directory on every drive that is present, and finds it by the
-//! drive's number. Dropping it removes what was not published.
+//! drive's number. Dropping a [`Stage`] removes all files that were not published.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use outcore_io::error::Result;
 /// The directories. See the head of this file.
 pub(super) struct Stage {
     dirs: Vec<PrivateDir>,
-    /// The drives that they are on, in the same order.
+    /// The drives of the directories, in the same order.
     drives: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Stage {
         &self.dirs
     }
 
-    /// Leaves the directories to the next sweep, which finishes the renames that were decided.
+    /// Leaves the directories to the next sweep, which finishes the committed renames.
     pub(super) fn leave(self) {
         self.dirs.into_iter().for_each(PrivateDir::leave);
     }

@@ -1,7 +1,8 @@
 //! Limits the rate of a pass over datasets.
 //!
-//! Contract: a [`Throttle`] lets at most its rate pass, measured from its first bytes to any later
-//! moment. It gives no credit for pauses. A wait ends early if the caller is to stop.
+//! Contract: a [`Throttle`] lets no more bytes pass than its rate allows, measured from its first
+//! bytes to any later moment. It gives no credit for pauses. A wait ends early if the caller is to
+//! stop.
 //!
 //! Bounds: one moment of time.
 

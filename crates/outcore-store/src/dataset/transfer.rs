@@ -1,4 +1,4 @@
-//! Files into datasets and out of them: `put`, `get` and `cp`.
+//! Copies files into datasets and out of them: `put`, `get` and `cp`.
 //!
 //! Contract: one thread keeps reads of the source and writes of the target in flight at once, each
 //! on its own ring. Reads and writes use the same buffers: the bytes of a single file are not
@@ -288,7 +288,7 @@ pub(super) fn rewrite(
         replace: true,
         readers: readers_of(volume, manifest),
         attributes: manifest.attributes,
-        // Its files need other names than the old ones.
+        // The new files need other names than the old files.
         seed: bytes_checksum(manifest.id.as_bytes()),
     };
     let reader = volume.range_reader(manifest, 0, payload_bytes, budget)?;
@@ -441,7 +441,8 @@ pub fn get_file(
     };
     let restore = || -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        // Another file, or a link, may have taken its name by now; it is left as it is.
+        // Another file, or a link, may have taken the name in the meantime; that one stays as it
+        // is.
         let found = match rustix::fs::open(path, flags, Mode::empty()) {
             Err(Errno::LOOP) => return Ok(()),
             opened => File::from(opened?),
@@ -455,7 +456,7 @@ pub fn get_file(
     restore().map_err(|error| Error::io("restore permissions", &error).path(path))
 }
 
-/// Writes each chunk from the reader's buffer to its offset when its drive has delivered it.
+/// Writes each chunk as soon as its drive has delivered it, directly from the reader's buffer.
 fn write_as_it_comes(
     reader: &mut DatasetReader,
     len_bytes: u64,

@@ -1,11 +1,11 @@
 //! Writes a dataset: a stream of bytes onto all drives, sealed when it is complete.
 //!
 //! Contract: a [`DatasetWriter`] takes the bytes in order, in buffers of its own pool
-//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]), keeps a window of them in flight, and
-//! computes checksums on the way. [`DatasetWriter::seal`] writes the checksums, makes everything
-//! durable, records the commit, and renames shares and copies of the manifest into place. Once the
-//! record exists, the dataset exists, and the next sweep finishes the renames after a crash. A
-//! writer that is dropped leaves nothing.
+//! ([`DatasetWriter::take_buf`], [`DatasetWriter::push`]). It keeps a window of buffers in flight,
+//! and computes checksums on the way. [`DatasetWriter::seal`] writes the checksums, makes
+//! everything durable, records the commit, and renames shares and copies of the manifest into
+//! place. Once the record exists, the dataset exists, and the next sweep finishes the renames after
+//! a crash. A writer that is dropped leaves nothing.
 //!
 //! With redundancy, the writer also adds up the parity of each group of stripes
 //! ([`super::parity`]) and writes it with the data.
@@ -222,7 +222,7 @@ impl DatasetWriter {
         self.writes.start()
     }
 
-    /// Like [`DatasetWriter::start`], but waits for a moment until a write completes.
+    /// Like [`DatasetWriter::start`], but first waits a short time for a write to complete.
     ///
     /// # Errors
     /// The errors of [`DatasetWriter::start`].
@@ -306,7 +306,7 @@ impl DatasetWriter {
             if let Some(fault) = pieces.iter().find_map(|piece| piece.fault) {
                 return Err(striped.explain(&fault));
             }
-            // Nothing else would tell that the parity is wrong.
+            // Parity has no checksum: it is right only if the data read back are.
             if let Some(wrong) = self.first_wrong(&pieces) {
                 pieces = self.read_again(column, wrong)?;
             }
@@ -445,11 +445,11 @@ impl Unsealed {
                 to: volume.share_path(&self.manifest.id, index),
             })
             .collect();
-        // After the shares, so that a reader that finds a copy also finds the data.
+        // The copies come after the shares, so that a reader that finds a copy also finds the data.
         renames.extend(volume.stage_copies(&self.manifest, &self.stage)?);
         let replaced = replaced.filter(|id| *id != self.manifest.id);
-        // After a kill from here on, the sweep removes the replaced files together with the
-        // unfinished ones.
+        // After a kill from here on, the sweep removes the replaced files together with unfinished
+        // files.
         let removals = replaced.iter().flat_map(|id| {
             self.stage.iter().filter_map(|(index, dir)| {
                 let gone = dir.path().join(REPLACED);

@@ -5,7 +5,7 @@
 //! cuts a few rounds of turns into groups; a zone repeats it. The parity stripes of a zone rotate
 //! over its drives: each goes to the drive that has the fewest of them.
 //!
-//! A mirror is the case of groups of one stripe: their parity is a copy.
+//! In a mirror, a group has only one stripe, so its parity is a copy.
 //!
 //! Bounds: one entry per turn of the pattern, at most `16 D` turns in `D - 1` rounds.
 
@@ -29,7 +29,7 @@ pub enum Redundancy {
 }
 
 impl Redundancy {
-    /// Whether there is none.
+    /// Whether there is no redundancy.
     pub fn is_none(&self) -> bool {
         *self == Redundancy::None
     }
@@ -112,7 +112,8 @@ impl GroupPattern {
         pattern
     }
 
-    /// Places the parity stripe of the last group, which uses the drives `is_used`.
+    /// Places the parity stripe of the last group, whose data are on the drives that `is_used`
+    /// marks.
     fn close(&mut self, is_active: &[bool], is_used: &[bool], round: usize) {
         let drives = is_active.len();
         let active = is_active.iter().filter(|is_active| **is_active).count();

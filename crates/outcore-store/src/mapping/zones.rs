@@ -1,9 +1,9 @@
 //! Zones of a layout: stripes over the same drives, in rounds.
 //!
 //! Contract: a [`Zone`] finds the row of a stripe, or of a group's parity stripe, on its drive.
-//! With parity, a zone consists of blocks. In each, a drive has the parity stripes of some
-//! repetitions of the [`GroupPattern`], then its data of the same rounds. Without parity, a block
-//! is one round.
+//! With parity, a zone consists of blocks. In each block, a drive first has the parity stripes of
+//! some repetitions of the [`GroupPattern`], then its data of the same rounds. Without parity, a
+//! block is one round.
 //!
 //! Bounds: at most four zones per drive.
 
@@ -38,7 +38,7 @@ pub(super) struct ZoneParity {
 }
 
 impl Zone {
-    /// A zone of blocks of rounds that each repeat the pattern of `rounds` rounds.
+    /// A zone whose blocks each repeat the pattern of `rounds` rounds.
     fn with_parity(
         counts: Vec<u32>,
         turns: Vec<StripeTurn>,
@@ -67,7 +67,7 @@ impl Zone {
         }
     }
 
-    /// Rows of a drive at the start of each block that hold parity.
+    /// How many rows at the start of each block hold parity on a drive.
     fn parity_rows(&self, drive_index: usize) -> u64 {
         self.rows_per_block[drive_index]
             - self.rounds_per_block * u64::from(self.counts[drive_index])

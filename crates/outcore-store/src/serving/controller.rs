@@ -4,7 +4,7 @@
 //! the answer comes from windows of [`WINDOW_NS`].
 //! - Servers are tried when the submitting thread has run for nearly all of two windows in a row,
 //!   so that the thread and not a drive is the bottleneck, and at least one core was idle in the
-//!   second.
+//!   second window.
 //! - They stay if requests then return clearly faster than in the window before. Otherwise the
 //!   submitter continues alone, and tries again at growing intervals.
 //! - Every decision is reviewed after [`KEEP_NS`], because loads change.
@@ -19,7 +19,7 @@ use outcore_io::drive::paths;
 const WINDOW_NS: u64 = 100_000_000;
 /// How long a decision for servers is valid.
 const KEEP_NS: u64 = 10_000_000_000;
-/// Pause between two trials; each useless trial doubles it, up to the longest.
+/// Pause between two trials; each useless trial doubles it, up to [`PAUSE_NS_MAX`].
 const PAUSE_NS: u64 = 1_000_000_000;
 const PAUSE_NS_MAX: u64 = 64_000_000_000;
 /// Share of a window that the thread runs if nothing holds it up.

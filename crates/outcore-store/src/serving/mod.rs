@@ -1,14 +1,15 @@
 //! Decides who serves the drives: the submitting thread, or server threads if they help.
 //!
 //! Contract: a [`Route`] takes pieces of one submitter's requests and returns each once, from
-//! [`Route::poll`] of the same submitter, whoever served it. The rules:
+//! [`Route::poll`] of the same submitter, no matter which thread served it. The rules:
 //! - Up to the volume's low mark (requests in flight and in the batch, before splitting) the
 //!   submitter serves through its own ring, and no thread is woken. Above it, server threads serve
 //!   if [`Servers`] says so; with `Auto`, only while the submitter is the bottleneck and cores are
 //!   idle (`controller`).
 //! - A submitter's pieces are either all with its own thread or all with servers. Before this
-//!   changes, new pieces are held back until everything in flight has returned. Thus, of two
-//!   requests over the same bytes, one a write, the first is still over before the second starts.
+//!   changes, new pieces are held back until everything in flight has returned. Thus, if two
+//!   requests touch the same bytes and one of them is a write, the first completes before the
+//!   second starts.
 //! - Only a server, which always collects completions, starts a transfer with pieces of several
 //!   submitters. If a submitter carried a piece for another, it would wait for a thread that may be
 //!   busy with other work.
@@ -56,7 +57,7 @@ pub(super) struct Route {
     /// Which side holds the requests in flight, and which one will get new ones.
     is_served: bool,
     is_to_be_served: bool,
-    /// Pieces held back until the two agree.
+    /// Pieces held back while the side in use is not the chosen side.
     held: Vec<RequestPart>,
     pieces_out: usize,
 }

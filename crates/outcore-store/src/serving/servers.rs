@@ -7,7 +7,7 @@
 //! submitters. A sleeping thread is woken at most once per batch: by a condition variable while it
 //! has nothing in flight, otherwise by its queue's [`Waker`].
 //!
-//! Each drive has one server. Servers are assigned to the NUMA nodes of the drives by number of
+//! Each drive has one server. Each NUMA node gets servers in proportion to the number of its
 //! drives. If the machine has several nodes, a server whose drives are all in one node runs on that
 //! node's processors.
 //!
@@ -38,10 +38,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What ends a server's wait.
+/// How a server waits, which determines how it is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// It checks its inbox before it waits.
+    /// It does not wait, and checks its inbox before the next wait.
     Awake,
     /// It has nothing in flight.
     Idle,
@@ -171,7 +171,7 @@ impl Clients {
             let mailbox = lock(&self.mailboxes).get(&client).cloned();
             match mailbox {
                 Some(mailbox) => mailbox.put(returned.drain(from..)),
-                // The submitter is gone without its memory, after a failure.
+                // After a failure, a submitter can end without its memory.
                 None => returned.truncate(from),
             }
         }
@@ -210,7 +210,7 @@ pub(super) struct Running {
     clients: Arc<Clients>,
 }
 
-/// What server threads serve.
+/// The drives that server threads serve, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Served<'a> {
     pub(super) device: &'a Arc<dyn Device>,

@@ -61,7 +61,7 @@ pub(crate) struct Returned {
     pub(crate) depth: u32,
 }
 
-/// What a drive's queue carries per piece.
+/// The data that a drive's queue carries with each piece.
 #[derive(Debug)]
 struct Cargo {
     ticket: Ticket,
@@ -70,7 +70,7 @@ struct Cargo {
     failed_transfers: u32,
 }
 
-/// What a transfer in flight carries besides its memory.
+/// The data of a transfer in flight, apart from its memory.
 struct Group {
     span: Span,
     started_ns: u64,

@@ -338,7 +338,7 @@ fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
     assert!(error.to_string().contains("drive d2 is missing"), "{error}");
     let mut swapped = all.clone();
     swapped.swap(0, 1);
-    // The labels say which order it is.
+    // The labels record the order.
     let opened = DatasetVolume::open(Arc::clone(device), swapped).unwrap();
     assert_eq!(opened.drives()[0].name, "d0");
     let mut renamed = all.clone();
@@ -346,7 +346,7 @@ fn a_drive_that_is_missing_replaced_or_elsewhere_is_named() {
     assert_eq!(open(renamed).unwrap().drive_name(), Some("e"));
     let folder = all[1].dir.join(FOLDER);
     fs::rename(&folder, place.path("away")).unwrap();
-    // A missing one is reported: see `metadata`.
+    // A missing drive is reported: see `metadata`.
     assert!(open(all.clone()).is_none());
     let one = vec![all[1].clone()];
     DatasetVolume::create(Arc::clone(device), one, 1 << 16, 99).unwrap();

@@ -99,7 +99,7 @@ fn a_directory_with_a_file_that_cannot_be_read_is_not_packed_at_all() {
             Some(tree.as_path())
         );
     }
-    // One reader stops, and the others with it.
+    // One reader stops, and the other readers stop with it.
     let stopped = TransferResources {
         watch: Watch {
             check: &|| Err(outcore_io::Error::interrupted()),

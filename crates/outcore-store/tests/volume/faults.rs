@@ -43,7 +43,7 @@ fn a_bad_block_under_a_merged_transfer_fails_the_request_that_wants_it_and_no_ot
         assert_eq!(error.drive_name(), Some("/drive0"));
         assert_eq!(error.file_path(), Some(Path::new("/drive0/volume")));
         assert_eq!(error.offset_bytes(), Some(5 * 4096));
-        // Sixteen merged, then each alone.
+        // One transfer of sixteen merged requests, then each request alone.
         assert_eq!(
             submitter.meters().map(|meter| meter.transfers).sum::<u64>(),
             17

@@ -34,7 +34,7 @@ use outcore_io::memory::{Budget, Pool};
 use outcore_store::batch::{Submitter, VolumeCompletion, VolumeRequest};
 use outcore_store::striped::{Member, StripeOptions, StripedVolume};
 
-/// In-memory drives whose transfers are never cut short unless asked.
+/// In-memory drives. About one transfer in `short_one_in` is cut short; 0 for never.
 fn ram(short_one_in: u32) -> RamDevice {
     RamDevice::new(RamOptions {
         short_one_in,

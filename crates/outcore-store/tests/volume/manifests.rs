@@ -1,4 +1,5 @@
-//! Datasets with damaged or lost manifests: they are replaced, removed, and their files found.
+//! Datasets with damaged or lost manifests: the datasets can be replaced and removed, and their
+//! files are found.
 //!
 //! Contract: as in `datasets`.
 
@@ -55,7 +56,7 @@ fn a_dataset_with_a_damaged_manifest_is_replaced_and_leaves_nothing() {
     damage_all(&damages[1]);
     assert!(volume.remove("x").unwrap() > 0);
     assert_eq!(place.files().len(), files, "{:?}", place.files());
-    // A manifest that claims to be another dataset's does not cause that dataset's removal.
+    // If the manifest of a replaced dataset claims the files of another dataset, those files stay.
     place.put(&volume, "x", b"one").unwrap();
     let theirs = fs::read_to_string(volume.manifest_path("other", 0)).unwrap();
     damage_all(&|_| theirs.replace("\"len_bytes\": 5", "\"len_bytes\": 6"));
@@ -84,7 +85,7 @@ fn files_that_no_manifest_names_are_found_and_removed_when_they_are_surely_nobod
     let expected = [0, 1].map(|index| volume.share_path(&lost.id, index));
     assert_eq!(paths, expected);
     assert_eq!(orphans[1].drive, volume.drives()[1].name);
-    // A manifest that does not identify its files: they could be these.
+    // This manifest does not identify its files, so the orphans could be its files.
     for path in manifests("vague") {
         overwrite(&path, b"garbage");
     }

@@ -67,7 +67,7 @@ fn a_drive_that_joins_takes_new_datasets_and_a_rebalance_moves_the_old_ones() {
         place.put(&volume, "x", &wanted).unwrap();
         place.put(&volume, "empty", b"").unwrap();
         fs::create_dir(place.path("d3")).unwrap();
-        // A drive that only the list has is left alone.
+        // A drive that is in the list, but not in the volume, is left alone.
         assert_eq!(open(&place).drives().len(), 3);
         place.put(&open(&place), "y", &wanted).unwrap();
         add(&place, "d3").unwrap();
@@ -382,7 +382,7 @@ fn what_began_before_a_removal_began_may_publish_and_is_moved() {
             .is_err()
     );
     assert_eq!(open(&place).names_with(Standing::Leaving), ["d1"]);
-    // New datasets do without it already.
+    // New datasets already avoid the drive.
     place.put(&open(&place), "z", &wanted).unwrap();
     assert_eq!(lens(&open(&place), "z")["d1"], 0);
     writer.seal(0, 1).unwrap();
@@ -650,7 +650,7 @@ proptest! {
         }
         is_whole(&place);
         prop_assert_eq!(open(&place).orphans().unwrap(), []);
-        // Without any one drive, if they replace each other.
+        // With redundancy, the contents can be read without any one drive.
         if redundancy != Redundancy::None {
             for drive in open(&place).drives() {
                 fs::rename(&drive.dir, place.path("away")).unwrap();

@@ -197,7 +197,7 @@ fn a_rebuild_waits_for_writes_that_hold_its_memory() {
     let id = volume.manifest("x").unwrap().id;
     let old = fs::read(place.path("away/outcore-volume/data").join(&id)).unwrap();
     assert!(fs::read(volume.share_path(&id, 1)).unwrap() == old);
-    // The same where a scrub rebuilds a share.
+    // A scrub that rebuilds a share also writes the same bytes.
     fs::remove_file(volume.share_path(&id, 1)).unwrap();
     volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
     assert!(fs::read(volume.share_path(&id, 1)).unwrap() == old);
@@ -331,7 +331,7 @@ fn a_scrub_repairs_what_one_drive_has_lost_and_says_what() {
             assert!(place.get(&volume, "x").unwrap() == wanted, "{case}");
             let again = volume.scrub(&[], &place.budget, Watch::NOBODY).unwrap();
             assert!(again.is_empty(), "{case}: {again:?}");
-            // Any other drive may be lost now, which parity that was not repaired would not allow.
+            // If the parity is repaired, the loss of any other drive does no harm.
             for other in 0..4 {
                 let path = volume.share_path(&volume.manifest("x").unwrap().id, other);
                 fs::rename(&path, place.path("kept")).unwrap();
@@ -427,7 +427,7 @@ fn a_drive_is_rebuilt_elsewhere_and_the_volume_can_be_written_again() {
             fs::create_dir(place.path("new")).unwrap();
             let replaced = replace(&place, drive, "new", false).unwrap();
             assert_eq!(replaced.damages, []);
-            // Again, as after a kill before the drives file is changed.
+            // The same call again, as after a kill before the drives file is changed.
             if loss == Some(Loss::Missing) {
                 let again = replace(&place, drive, "new", false).unwrap();
                 assert_eq!(again.rebuilt_bytes, 0);
@@ -508,9 +508,9 @@ fn what_a_drive_was_before_it_was_replaced_is_never_read() {
         let volume = open(&place);
         volume.remove("x").unwrap();
         volume.remove("gone").unwrap();
-        // Its generation is that of the old one.
+        // The new dataset has the generation of the old one.
         place.put(&volume, "x", &newer).unwrap();
-        // Elsewhere it is not taken for the result of the replacement.
+        // In another directory, the old drive does not count as the result of the replacement.
         let error = replace(&place, "d1", "pulled", false).unwrap_err();
         assert!(
             error.to_string().contains("from before a replacement"),
@@ -531,7 +531,7 @@ fn what_a_drive_was_before_it_was_replaced_is_never_read() {
         assert_eq!(volume.names().unwrap(), ["x"]);
         match place.get(&volume, "x") {
             Ok(found) => assert!(!is_label_lost && found == newer),
-            // Without its label, the drive may also be the newest.
+            // Without its label, the returned drive could also be the newest one.
             Err(error) => {
                 assert!(is_label_lost, "{error}");
                 let step = error.next_step().unwrap_or_default();
@@ -608,7 +608,7 @@ fn the_second_of_two_replacements_says_so_and_leaves_nothing() {
         dir: &place.path("other"),
         gives_up: false,
     };
-    // It opened the volume before.
+    // This `volume` was opened before the replacement.
     let error = volume
         .replace(wanted, &place.budget, Watch::NOBODY)
         .unwrap_err();

@@ -26,7 +26,7 @@ fn open_on(place: &TestDir, drives: Vec<VolumeDrive>) -> DatasetVolume {
     DatasetVolume::open(Arc::clone(&place.device), drives).unwrap()
 }
 
-/// The drives with that of one name in another directory.
+/// The volume's drives, with the one called `drive` in another directory.
 fn moved(place: &TestDir, drive: &str, dir: &str) -> Vec<VolumeDrive> {
     let mut drives = place.drives();
     for known in drives.iter_mut().filter(|known| known.name == drive) {
@@ -56,8 +56,8 @@ fn pull(place: &TestDir, drive: &str) {
     fs::create_dir(place.path(drive)).unwrap();
 }
 
-/// Calls `act` with a device of which the n-th change of a name fails, and then `again` without,
-/// for each n until `act` succeeds.
+/// For each n, until `act` succeeds: calls `act` with a device whose n-th change of a name fails,
+/// and then calls `again` with a sound device.
 fn with_each_fault(
     make: impl Fn() -> TestDir,
     act: impl Fn(&TestDir) -> bool,
@@ -159,7 +159,7 @@ fn a_lost_folder_of_manifests_is_only_made_again_with_what_was_in_it() {
         assert_eq!(scrub(&place).unwrap(), 2);
         assert!(fs::read(dir.join("x.json")).unwrap() == before);
         assert_eq!(scrub(&place).unwrap(), 0);
-        // A scrub that was killed in between leaves it unfinished under another name.
+        // A scrub that is killed in between leaves the folder unfinished under another name.
         lose();
         let unfinished = place
             .path(drive)
@@ -169,7 +169,8 @@ fn a_lost_folder_of_manifests_is_only_made_again_with_what_was_in_it() {
         assert!(place.put(&open(&place), "y", b"y").is_err());
         assert_eq!(scrub(&place).unwrap(), 2);
         assert!(!unfinished.exists() && !dir.join("gone.json").exists());
-        // While another drive is missing, a scrub cannot: the replacement of that one does.
+        // While another drive is missing, a scrub cannot restore the folder. The replacement of
+        // that drive does.
         lose();
         pull(&place, "d2");
         assert!(scrub(&place).is_err() && !dir.exists());

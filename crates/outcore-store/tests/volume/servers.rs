@@ -83,7 +83,7 @@ fn neighbours_of_two_submitters_become_one_transfer_in_a_server() {
         let pool = pool(4096, 64);
         let (mut one, mut other) = (volume.submitter().unwrap(), volume.submitter().unwrap());
         let mut done = Vec::new();
-        // Delays the server, so that it finds the lists of both at its next check.
+        // Delays the server, so that it finds the lists of both submitters at its next check.
         one.submit(&mut vec![filled(&pool, 200 * BLOCK, 4096, 99)]);
         if servers == Servers::Never {
             gate.open();
@@ -322,7 +322,7 @@ fn no_drive_has_more_in_flight_than_its_slots_whoever_serves() {
         let volume = volume(device, &members, served(Servers::Always(2), 8));
         let pool = pool(4096, 256);
         std::thread::scope(|scope| {
-            // One of the three never exceeds the low mark.
+            // One of the three submitters never exceeds the low mark.
             for (thread, len) in [(0, 8), (1, 48), (2, 64)] {
                 let (volume, pool) = (&volume, &pool);
                 scope.spawn(move || {
@@ -348,8 +348,8 @@ fn no_drive_has_more_in_flight_than_its_slots_whoever_serves() {
 }
 
 /// One of several submitters: random reads and writes of its own places, which are interleaved with
-/// those of the others. It never waits for requests in flight; the result is compared with one
-/// request after another.
+/// those of the others. It never waits for requests in flight. The result must equal that of the
+/// same requests done one after another.
 fn check_stream(volume: &StripedVolume, (stream, streams): (u64, u64), seed: u64) {
     const PLACE: u64 = 8 * BLOCK;
     let pool = pool(PLACE as usize, 320);

@@ -132,7 +132,8 @@ impl<'b> Scope<'b> {
         values.iter().map(|value| self.evaluate(value)).collect()
     }
 
-    /// The arguments of a function; those of texts after the first are often meant as texts.
+    /// The arguments of a function. In a function of texts, a column name after the first argument
+    /// is often a text without quotes. If there is no such column, the error has that hint.
     fn arguments(self, function: Function, values: &[Expr]) -> Result<Vec<Value>> {
         let is_of_texts = function.entry().group == Group::Texts;
         let evaluated = values.iter().enumerate().map(|(place, value)| {

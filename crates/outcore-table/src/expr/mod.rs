@@ -9,7 +9,7 @@
 //!
 //! **Types.**
 //!
-//! - A literal takes the type of the operand it meets. Next to a column of dates, times or bytes, a
+//! - A literal takes the type of the other operand. Next to a column of dates, times or bytes, a
 //!   text becomes a value of that type. Next to a decimal, a number with a point becomes a decimal.
 //! - Integers are computed in 64 bits. Overflow is an error; division by zero gives null.
 //! - Timestamps with a zone are compared, cast and split into parts in UTC.
@@ -115,8 +115,8 @@ impl Expr {
         )))
     }
 
-    /// Returns conditions that hold in every row for which the expression is true and that
-    /// row-group statistics can decide.
+    /// Returns conditions that row-group statistics can decide, and that hold in every row for
+    /// which the expression is true.
     pub(crate) fn predicates(&self, schema: &Schema) -> Vec<Predicate> {
         prune::predicates(&self.0, schema)
     }

@@ -105,8 +105,8 @@ fn matched(path: &Path) -> Result<Option<Vec<PathBuf>>> {
 }
 
 /// Returns the files that the paths mean, sorted within each path: files given or matched by a
-/// pattern, and the tables in given directories. Text files in directories count if `is_text`. The
-/// list of a set means the set's files.
+/// pattern, and the tables in given directories. Text files in directories count if `is_text`. If a
+/// path is the list of a set, it means the set's files.
 ///
 /// # Errors
 /// As [`matching`]. Usage: a directory without tables. Corrupt: a directory whose files differ from
@@ -266,7 +266,7 @@ pub fn check_not_read_again<'a>(
     outputs: &[&Path],
 ) -> Result<()> {
     let inputs: Vec<&Path> = inputs.collect();
-    // An output that exists is an input; callers reject or replace it.
+    // Outputs that exist already are not new files in the input; callers reject or replace them.
     for output in outputs.iter().filter(|output| !output.exists()) {
         let place = future_place(output);
         let is_read_again = |input: &&&Path| match pattern_of(input) {
@@ -340,7 +340,7 @@ pub fn is_several(path: &Path) -> bool {
     pattern_of(path).is_some() || is_directory_of_tables(path)
 }
 
-/// What is in a directory.
+/// The contents of a directory.
 #[derive(Default)]
 struct Found {
     /// The tables, sorted by name.

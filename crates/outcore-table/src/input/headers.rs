@@ -1,8 +1,9 @@
 //! Checks requested columns against CSV headers before the files are scanned.
 //!
 //! Contract: [`check`] fails for a name that no header and no directory has. The job would fail
-//! with the same error, but only after reading all text. Without CSV files, or with JSON lines,
-//! whose columns no header lists, it checks nothing. It reads only the beginning of each text file.
+//! with the same error, but only after reading all text. It checks nothing if there are no CSV
+//! files, or if there are JSON lines, because their columns are in no header. It reads only the
+//! beginning of each text file.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -14,8 +14,8 @@ use outcore_io::Result;
 
 use super::need::long_bytes;
 
-/// Values may be long, so a compressed buffer is inspected, if it has at least this many bytes in
-/// total and `LOOKED_AT_ROW_BYTES` per row.
+/// A compressed buffer may have long values, and is inspected, if it has at least this many bytes
+/// in total and `LOOKED_AT_ROW_BYTES` per row.
 const LOOKED_AT_BYTES: u64 = 16 << 10;
 const LOOKED_AT_ROW_BYTES: u64 = 1 << 10;
 

@@ -3,8 +3,8 @@
 //!
 //! Contract: [`TableInput::open`] takes files and directories, detects formats by content and reads
 //! the metadata of all files. The result is one schema and an ordered list of [`Piece`]s, each a
-//! row group or a batch. Text has no metadata, so outcore scans it for them; [`InputOptions::text`]
-//! must allow text ([`text`]).
+//! row group or a batch. Text has no metadata, so outcore finds columns and rows by a scan;
+//! [`InputOptions::text`] must allow text ([`text`]).
 //!
 //! A piece knows its size on the drive and its memory need, so a job knows whether it fits before
 //! it reads data. A [`TableReader`] belongs to one thread. It reserves its memory once, and decodes
@@ -147,7 +147,7 @@ struct TableFile {
     hive: Vec<(String, Option<String>)>,
 }
 
-/// Where one file's values of a table column come from.
+/// The origin of one file's values for a table column.
 #[derive(Debug, Clone)]
 enum Origin {
     /// The column at this place among those that are read.
@@ -199,7 +199,7 @@ impl TableInput {
         Ok(input)
     }
 
-    /// Does the same without reserving memory for the metadata; the caller reserves it with
+    /// Like [`TableInput::open`], but the caller reserves the memory for the metadata, with
     /// [`TableInput::hold`].
     pub(crate) fn open_free(job: &Job, paths: &[PathBuf], options: &InputOptions) -> Result<Self> {
         let volume = Arc::new(Volume::new(Arc::clone(&job.device), &[])?);

@@ -1,9 +1,9 @@
 //! The page sizes of Parquet columns, which footers do not state.
 //!
 //! Contract: [`PageSizes::of`] reads page headers of a column chunk, each with a small read. It
-//! reads the first few headers. If one of their pages is larger than writers make pages by default,
-//! it reads all others. A chunk that is no larger than a usual page is not inspected. A chunk whose
-//! headers cannot be read counts as usual; reading its values reports the fault.
+//! reads the first few headers. If one of these pages is larger than the default of writers, it
+//! reads all other headers. A chunk that is no larger than a usual page is not inspected. A chunk
+//! whose headers cannot be read counts as usual; reading its values reports the fault.
 //!
 //! Bounds: one header in memory.
 

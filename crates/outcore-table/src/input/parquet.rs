@@ -8,9 +8,9 @@
 //! is read for this estimate. The least memory need is reported before anything is read.
 //!
 //! Footers do not state the size of a page or a dictionary. Page headers do, and some of them are
-//! read first ([`page_sizes`]). A larger page than those gives a memory error when it is read; the
-//! error says what all pages of the file need. Page checksums are verified if the file has them.
-//! Row counts come from the row groups, not from the file's total in the footer.
+//! read first ([`page_sizes`]). A page that turns out to be larger gives a memory error when it is
+//! read; the error says how much memory all pages of the file need. Page checksums are verified if
+//! the file has them. Row counts come from the row groups, not from the file's total in the footer.
 //!
 //! [`page_sizes`]: super::page_sizes
 

@@ -1,11 +1,12 @@
 //! Reads a table on one thread: decodes pieces to batches, and reads the bytes of the next pieces
 //! ahead.
 //!
-//! Contract: a [`TableReader`] opens any piece. If the bytes of a piece fit into its memory next to
-//! what decoding needs, it fetches them whole. With them it fetches the pieces that it expects next
-//! ([`TableReader::expect`], [`TableReader::take`]), as far as there is room and up to
-//! [`AHEAD_BYTES`]. So the drive has many requests in flight even if pieces are short. Threads that
-//! share a table take its pieces in order from a [`PieceQueue`], several short ones at a time.
+//! Contract: a [`TableReader`] opens any piece. If the bytes of a piece fit into its memory,
+//! together with what decoding needs, it fetches them whole. At the same time, it fetches the
+//! pieces that it expects next ([`TableReader::expect`], [`TableReader::take`]), as far as there is
+//! room and up to [`AHEAD_BYTES`]. So the drive has many requests in flight even if pieces are
+//! short. Threads that share a table take its pieces in order from a [`PieceQueue`], several short
+//! ones at a time.
 //!
 //! Bounds: the reservation, which includes the bytes that are read ahead. If a piece turns out to
 //! need that memory, those bytes are dropped and read again later.
@@ -165,7 +166,7 @@ impl<'a> TableReader<'a> {
         })
     }
 
-    /// Fetches a piece, if it is read whole, and also the expected pieces if it `reads_ahead`.
+    /// Fetches a piece, if it is read whole, and also the expected pieces if `reads_ahead`.
     fn fetch(&mut self, piece: Piece, reads_ahead: bool) -> Result<()> {
         let memory_bytes = self.reservation.bytes();
         let input = self.input;

@@ -30,7 +30,8 @@ pub(super) struct Repeats(HashMap<String, Seen>);
 #[derive(Debug, Default, Clone, Copy)]
 struct Seen {
     values_count: u64,
-    /// Values in row groups that are evidence, and their encoded and plain sizes.
+    /// The number of values in row groups that are evidence, and the encoded and plain sizes of
+    /// these values.
     told_count: u64,
     encoded_bytes: u64,
     plain_bytes: u64,

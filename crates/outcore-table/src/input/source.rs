@@ -1,10 +1,10 @@
 //! Reads byte ranges of a file through the drives of the job.
 //!
-//! Contract: a [`DriveFile`] reads any range through [`Transfers`], in the blocks that the drive
-//! requires, with many requests in flight for a long range, directly into the memory that is
-//! returned. [`Fetched`] holds ranges that were read before decoding. [`Windows`] reads a stretch
-//! of each range on demand, for a row group that is too large to hold. The Parquet library reads
-//! from both. A range outside the file is a corrupt-data error with file and offset.
+//! Contract: a [`DriveFile`] reads any range through [`Transfers`], directly into the memory that
+//! is returned. It reads the blocks that the drive requires; a long range has many requests in
+//! flight. [`Fetched`] holds ranges that were read before decoding. [`Windows`] reads a stretch of
+//! each range on demand, for a row group that is too large to hold. The Parquet library reads from
+//! both. A range outside the file is a corrupt-data error with file and offset.
 //!
 //! Bounds: the bytes read, plus up to one block at either end; [`Windows`] holds one stretch per
 //! column.

@@ -1,11 +1,11 @@
 //! Units and zones of times that Parquet does not store.
 //!
-//! Contract: Parquet has no unit of seconds, so writers store milliseconds and record in an Arrow
-//! schema that these were seconds of a zone. The library takes a zone only from a field of the same
-//! unit, and uses UTC otherwise. [`with_times`] restores the zones of that schema, also inside
-//! nested columns. Anything unreadable in it is ignored. If no such schema gives a unit, INT96 is
-//! read as microseconds, as in DuckDB and Spark: these hold every year that INT96 is used for,
-//! whereas nanoseconds end in 2262. Pure.
+//! Contract: Parquet has no unit of seconds, so writers store milliseconds. They record the
+//! original type, seconds with a zone, in an Arrow schema. The library takes a zone only from a
+//! field of the same unit, and uses UTC otherwise. [`with_times`] restores the zones of that
+//! schema, also inside nested columns. Unreadable parts of that schema are ignored. If no such
+//! schema gives a unit, INT96 is read as microseconds, as in DuckDB and Spark: microseconds hold
+//! every year that INT96 is used for, whereas nanoseconds end in 2262. Pure.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::basic::Type;
 use parquet::file::metadata::FileMetaData;
 
-/// Returns `schema`, the file's, with the units and zones of its writer; `None` if nothing changes.
+/// Returns the file's `schema` with the units and zones of its writer; `None` if nothing changes.
 pub(super) fn with_times(schema: &SchemaRef, file: &FileMetaData) -> Option<SchemaRef> {
     let pairs = file.key_value_metadata().into_iter().flatten();
     let mut stored = pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY);

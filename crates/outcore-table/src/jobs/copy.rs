@@ -42,8 +42,8 @@ pub(super) type WriteBatch<'w> = dyn FnMut(&RecordBatch) -> Result<()> + 'w;
 
 /// A transformation of a table that is copied.
 pub(super) trait Change: Sync {
-    /// Whether the output column of this name, if there is one, holds values of the input, none of
-    /// them much more often than the input does.
+    /// Whether the output column of this name, if there is one, has only values of the input
+    /// column, and none of them much more often than the input column.
     fn keeps(&self, _column: &str) -> bool {
         true
     }
@@ -303,7 +303,7 @@ pub(super) fn copy_to(
 }
 
 /// Estimates the output size for this many rows of `input`, if the number is known. The estimate is
-/// their share of the stored bytes, because input and output often have the same encodings and
+/// the rows' share of the stored bytes, because input and output often have the same encodings and
 /// codecs. It is not a bound.
 pub(super) fn written_forecast(input: &TableInput, rows_count: Option<u64>) -> Forecast {
     let rows_in = u128::from(input.rows_count().max(1));
@@ -326,8 +326,8 @@ pub(super) struct PassPlan<'a> {
 }
 
 impl<'a> PassPlan<'a> {
-    /// Plans an output with a schema and this many rows, if known; `name` is the job's name and its
-    /// phase's.
+    /// Plans an output with a schema and this many rows, if known; `name` is the name of the job
+    /// and of its phase.
     pub(super) fn of(
         job: &'a Job,
         name: &'static str,

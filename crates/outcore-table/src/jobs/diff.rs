@@ -3,8 +3,8 @@
 //! Contract: [`diff`] compares the rows of two tables by key columns, where null equals null. It
 //! counts the rows that are only in one table, those that are changed, and those that are equal.
 //! Rows that share a key are compared in the order of their bytes, so the order of the inputs does
-//! not matter. Two values are equal if they are stored alike; key values also if they are equal in
-//! a sort, where all zeros are one value and all NaNs are one.
+//! not matter. Two values are equal if they are stored alike. Key values are also equal if a sort
+//! treats them as equal: all zeros are one value, and all NaNs are one.
 //!
 //! If there are outputs, differences are written in the order of the key. Column `diff` is `left`,
 //! `right` or `changed`, and `diff_columns` lists the columns that differ. Then follow the key

@@ -1,8 +1,8 @@
 //! Finds the row numbers for which a condition is true, for callers that do not use Arrow.
 //!
-//! Contract: opening a [`RowsWhere`] reads no rows and gives their number. Which rows satisfy the
-//! condition is known only after all have been read. Rows are numbered from 0 over all files, in
-//! the order of the files' names.
+//! Contract: opening a [`RowsWhere`] reads no rows and gives their number. The rows that satisfy
+//! the condition are known only after all rows have been read. Rows are numbered from 0 over all
+//! files, in the order of the files' names.
 //!
 //! Bounds: a quarter of the memory, or more if the pieces need it; one read of the columns in the
 //! condition.

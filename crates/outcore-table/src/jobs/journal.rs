@@ -1,8 +1,8 @@
 //! The journals of jobs on tables that can be resumed.
 //!
 //! Contract: two runs are of the same job if they have the same files, the same order, and the same
-//! columns and form of the output. A job that continues a killed one has that run's threads and
-//! memory ([`RowJournal::job`]), so the caller divides the memory after [`begin`].
+//! columns and form of the output. A job that continues a killed run has the threads and the memory
+//! of that run ([`RowJournal::job`]), so the caller divides the memory after [`begin`].
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

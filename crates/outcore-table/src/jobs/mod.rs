@@ -205,8 +205,8 @@ impl TableSummary {
         Ok(TableSummary::of_sort(done, read_bytes, lens_bytes))
     }
 
-    /// Combines the engine's summary of a sort with the bytes that were read from the tables,
-    /// before it (for the sample) and in total, and with the written bytes.
+    /// Combines the engine's summary of a sort with the written bytes, and with the bytes that were
+    /// read from the tables: before the sort, for the sample, and in total.
     fn of_sort(
         done: LineSummary,
         (sample_bytes, read_bytes): (u64, u64),

@@ -8,7 +8,7 @@
 //!
 //! There are two passes. The first reads only the key columns, and counts the rows of each key. The
 //! second sorts rows by the key into files whose lengths are those counts. So only one file is
-//! written at a time, and memory does not grow with their number.
+//! written at a time, and memory does not grow with the number of files.
 //!
 //! Bounds: as [`sort`](fn@super::sort), and a read of the key columns; [`PARTITIONS_MAX`]
 //! directories.
@@ -168,7 +168,7 @@ fn directory_of(groups: &RecordBatch, group: usize, keys: &[KeyColumn]) -> Resul
     Ok(path)
 }
 
-/// Writes bytes that names should not hold as `%xx`.
+/// Writes `%xx` for each byte that a name should not hold.
 fn encoded(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     for unit in text.chars() {

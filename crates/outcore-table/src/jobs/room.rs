@@ -1,12 +1,12 @@
-//! Divides the memory of a job on rows with long values: how many threads it is enough for, and how
-//! much memory is enough.
+//! Divides the memory of a job on rows with long values. Computes how many threads the memory is
+//! enough for, and how much memory would be enough.
 //!
-//! Contract: [`RowCosts`] lists the copies of the longest row that a job holds while it makes the
-//! row and while it takes it in order. [`Room::shapes`] divides the memory, including the engine's,
-//! among as many threads as it is enough for. So a plan reserves what the run uses, and a job with
-//! too little memory reports that before it reads its rows. [`Room::named`] reports enough memory:
-//! the least for which the same division works. If no values are long, each thread has a fixed part
-//! of the memory.
+//! Contract: [`RowCosts`] lists the copies of the longest row in memory: those while a job makes
+//! the row, and those while it takes the row in order. [`Room::shapes`] divides the memory,
+//! including the engine's, among as many threads as it is enough for. So a plan reserves what the
+//! run uses, and a job with too little memory reports that before it reads its rows.
+//! [`Room::named`] reports enough memory: the least for which the same division works. If no values
+//! are long, each thread has a fixed part of the memory.
 //!
 //! Complexity: a plan of the engine for each memory size and number of threads that is tried.
 
@@ -184,7 +184,7 @@ impl Room<'_> {
         ))
     }
 
-    /// Returns the least memory, in steps and above the job's, that is enough for one thread.
+    /// Returns the least memory that is enough for one thread; tries steps above the job's memory.
     pub(super) fn enough_bytes(&self) -> u64 {
         let whole_bytes = self.job.options.memory_bytes;
         let held_bytes = whole_bytes.saturating_sub(self.job.budget.free_bytes());

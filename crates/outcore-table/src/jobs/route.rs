@@ -196,13 +196,14 @@ fn distribute(
     Ok(tally.totals)
 }
 
-/// The memory for rows of each part that wait for others: a batch of an Arrow file is written as it
-/// comes, and small ones take long to read. Row groups of Parquet collect their rows themselves.
+/// The memory for each part's rows that wait until they form a large batch. An Arrow file gets the
+/// batches as they come, and small batches take long to read. Row groups of Parquet collect their
+/// rows themselves.
 fn waiting_bytes(format: TableFormat, memory_bytes: u64, parts: usize) -> u64 {
     let share_bytes = memory_bytes / 2 / parts.max(1) as u64;
     match format {
         TableFormat::ArrowFile | TableFormat::ArrowStream => {
-            // They are copied once when they are written.
+            // The waiting rows are copied once when they are written.
             (share_bytes.saturating_sub(SINK_BYTES) / 3).min(WAITING_BYTES_MAX)
         }
         _ => 0,

@@ -40,7 +40,8 @@ const LEN_ROWS: usize = 4096;
 const KEY_BYTES_MAX: usize = 256;
 /// Rows that the sample passes to the engine at once.
 const SHOWN_ROWS: usize = 32;
-/// A row's position is its place in its piece, plus the number of the piece above this many bits.
+/// This many low bits of a row's position are the row's place in its piece; the higher bits are the
+/// number of the piece.
 const PLACE_BITS: u32 = 40;
 /// The most memory that a reader gets beyond its least need; with only the least need, it decodes
 /// row by row.
@@ -84,7 +85,7 @@ pub(super) enum RowKeys<'k> {
     /// The columns of the codec's order, followed only by the row's position. Rows are grouped by
     /// the part of the key that this other codec encodes.
     Places { group: &'k RowCodec },
-    /// The columns of groups, followed by what orders the rows of a group.
+    /// The columns of groups, followed by bytes that order the rows of a group.
     Made { by: &'k dyn EncodeRows },
 }
 
@@ -493,23 +494,20 @@ impl RowSource for RowsIn<'_> {
         if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let own = ends_of(taken.own);
-        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
-        let pieces = own.iter().map(|(number, _)| self.input.pieces()[*number]);
-        reader.expect(pieces);
-        for (number, end) in own {
-            self.make_piece(&mut reader, number, end, take)?;
-        }
-        while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, number, 0, take)?;
-        }
-        Ok(())
+        each_piece(
+            self.input,
+            &self.queue,
+            taken,
+            &mut reader,
+            |reader, number, end| self.make_piece(reader, number, end, take),
+        )
     }
 }
 
 impl RowsIn<'_> {
-    /// Passes on the rows of a piece; those before the position `end` are repeated.
+    /// Passes on the rows of a piece. Rows before the position `end` are marked: the killed run
+    /// passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,
@@ -543,7 +541,7 @@ impl RowsIn<'_> {
 }
 
 /// Passes on rows of a piece. The first of them is row `at` among the rows made from the piece.
-/// Rows before the position `end` are repeated.
+/// Rows before the position `end` are marked: the killed run passed them on already.
 pub(super) fn take_made(
     rows: &RowBatch,
     at: u64,
@@ -563,6 +561,28 @@ pub(super) fn take_made(
     }
     take(&halves[0], at, true)?;
     take(&halves[1], end, false)
+}
+
+/// Makes the rows of all pieces that this thread takes: first the pieces that it had taken before
+/// the job was killed, and then pieces from the queue. `make` gets the number of a piece, and the
+/// position at which the rows of the killed run end.
+pub(super) fn each_piece<'a>(
+    input: &TableInput,
+    queue: &PieceQueue,
+    taken: TakenRows<'_>,
+    reader: &mut TableReader<'a>,
+    mut make: impl FnMut(&mut TableReader<'a>, usize, u64) -> Result<()>,
+) -> Result<()> {
+    let own = ends_of(taken.own);
+    queue.leave_out(pieces_of(taken.all));
+    reader.expect(own.iter().map(|(number, _)| input.pieces()[*number]));
+    for (number, end) in own {
+        make(reader, number, end)?;
+    }
+    while let Some((number, _)) = reader.take(queue) {
+        make(reader, number, 0)?;
+    }
+    Ok(())
 }
 
 /// The pieces of stretches that end at these positions.

@@ -93,7 +93,7 @@ pub(super) struct RowsOut<'a> {
     shape: WriteShape,
     part_bytes: u64,
     written: Forecast,
-    /// Whether batches do not depend on how the rows are divided among calls.
+    /// Whether batches are the same for any division of the rows among calls.
     is_resumable: bool,
 }
 
@@ -144,7 +144,7 @@ impl<'a> RowsOut<'a> {
 
 impl RowSink for RowsOut<'_> {
     fn memory_bytes(&self) -> u64 {
-        // The engine holds the rows. This is for a batch of arrays, and its encoded form.
+        // The engine holds the rows. This memory is for a batch of arrays, and its encoded form.
         let batches = 2 + u64::from(self.is_resumable);
         let taken_bytes = batches * self.shape.batch_bytes + self.shape.taken_bytes;
         self.shape.output_bytes + taken_bytes * self.shape.writers_count as u64

@@ -6,8 +6,8 @@
 //!
 //! Conditions see the columns of the input. Computed columns also see earlier computed columns that
 //! the input lacks, and `index`, a row's position in the input from 0, if there is no column of
-//! that name. Row groups that the conditions exclude by their statistics, directories that they
-//! exclude by their names, and unused columns are not read.
+//! that name. These are not read: row groups whose statistics the conditions exclude, directories
+//! whose names they exclude, and unused columns.
 //!
 //! Bounds: those of a copy, and one column of a batch per subexpression.
 

@@ -1,12 +1,12 @@
-//! Filters the input of a sort of which only the first rows are needed, and ends its output.
+//! Limits a sort to its first rows: filters the input, and ends the output after these rows.
 //!
 //! Contract: the filter never drops one of the first rows. Each reading thread keeps as many of the
 //! least keys so far as rows are wanted, and drops a row whose key comes after all of these. If n
 //! rows come in random order and w are wanted, only about w ln(n / w) rows are sorted. If rows come
 //! in reverse order, all of them are sorted.
 //!
-//! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, no more
-//! rows are dropped, and the job becomes a full sort. I/O as for the sort of the remaining rows.
+//! Bounds: the kept keys take at most 1/[`KEYS_SHARE`] of the memory. If they need more, the filter
+//! stops dropping rows, and the job becomes a full sort. I/O as for the sort of the remaining rows.
 
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicUsize, Ordering};

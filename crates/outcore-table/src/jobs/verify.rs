@@ -3,9 +3,10 @@
 //! Contract: [`verify`] reads a table once. It finds the first row that is out of order by the key
 //! columns, counts rows whose key equals that of the previous row, and computes a checksum of all
 //! rows. The checksum depends neither on the order of the rows nor on the key columns. Two tables
-//! with equal row counts and checksums have the same rows, except with a probability of 2^-64.
-//! Rows are compared by their values: dictionaries by their decoded values, texts of all types by
-//! their bytes, floats by their bits. Columns are compared in the order of the first table.
+//! with equal row counts and checksums, and with rows, have columns of the same names and types and
+//! the same rows, except with a probability of 2^-64. Rows are compared by their values:
+//! dictionaries and runs by their decoded values, texts and lists of all layouts by their contents,
+//! floats by their bits. Columns are compared in the order of the first table.
 //!
 //! Bounds: one read; a reader, a batch of rows and a few keys per thread.
 
@@ -21,10 +22,9 @@ use outcore_io::{Error, Result, threads};
 
 use super::room::{Room, RowCosts, Sorts, arrays_times, as_key};
 use super::rows_in::parts_of_lens;
-use crate::equal::plain_type;
+use crate::equal::{value_notation, value_type};
 use crate::fault;
 use crate::input::{InputOptions, PieceQueue, TableInput};
-use crate::notation::notation;
 use crate::rows::{KeyColumn, RowCodec, RowSums};
 use crate::schema::{column_index, retyped};
 
@@ -85,8 +85,8 @@ pub fn verify(
         let cause = format!(
             "column `{}` is {} in one table and {} in the other",
             one.name(),
-            notation(one.data_type()),
-            notation(other.data_type())
+            value_notation(one.data_type()),
+            value_notation(other.data_type())
         );
         return Err(Error::usage(VERIFY, cause)
             .hint("convert one of them with outcore map, or leave the column out with --columns"));
@@ -116,16 +116,15 @@ impl Codecs {
 /// The columns in the types in which they are compared.
 pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| {
-        let data_type = plain_type(field.data_type());
+        let data_type = value_type(field.data_type());
         Field::new(field.name(), data_type, true)
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Whether equal values of the two columns have equal bytes in a row.
+/// Whether equal values of the two columns have equal hashes: their types differ at most in layout.
 fn is_alike(one: &Field, other: &Field) -> bool {
-    let is_text = |field: &Field| field.data_type().is_string();
-    one.data_type() == other.data_type() || is_text(one) && is_text(other)
+    value_notation(one.data_type()) == value_notation(other.data_type())
 }
 
 /// The properties of the rows of one piece, or of several consecutive ones.
@@ -178,8 +177,8 @@ impl Stretches {
     }
 }
 
-/// The copies of the longest row that are held: as bytes and as a key; and as the first and last
-/// key of the piece, and of the stretches of all threads.
+/// The memory for all copies of the longest row: as bytes, as a key, and as the first and last key
+/// of the piece and of the stretches of all threads.
 fn costs(input: &TableInput, codecs: &Codecs) -> RowCosts {
     let long_bytes = input.need().long_bytes;
     if long_bytes == 0 {

@@ -59,7 +59,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether one more column that ends a page would need a context for which there is no memory.
+    /// Whether the memory is too small for the context of one more column that ends a page.
     pub(super) fn is_out_of_contexts(&self) -> bool {
         let compressed = self
             .seen

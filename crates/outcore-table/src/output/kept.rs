@@ -203,7 +203,7 @@ impl TableOutput {
     }
 
     /// The number of whole sections that are durably in the file of a job with a journal, with the
-    /// state of those since the last call. `None` if there is nothing new.
+    /// state of the sections since the last call. `None` if there is nothing new.
     ///
     /// # Errors
     /// The drive's error; a request to stop.
@@ -359,7 +359,7 @@ fn append(
 }
 
 /// A column as its encoder described it. A footer does not say whether the minimum and the maximum
-/// are also written in the fields of old readers, which depends on the order of the values.
+/// are also written in the fields that old readers use. This depends on the order of the values.
 fn as_encoded(column: &ColumnChunkMetaData) -> ParquetResult<ColumnChunkMetaData> {
     let is_signed = column.column_descr().sort_order().is_signed();
     let Some(statistics) = column.statistics().cloned() else {

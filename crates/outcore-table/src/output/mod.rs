@@ -10,7 +10,8 @@
 //! [`TableOutput::publish`] writes the footers, and makes the files appear through the engine's
 //! staged output. If the output is dropped before that, no file remains. A [`TableStream`] receives
 //! a table while it is made, so it is incomplete if the job fails. An Arrow stream then ends in the
-//! middle of a message, because readers accept one that ends between two messages as complete.
+//! middle of a message, because readers accept a stream as complete if it ends between two
+//! messages.
 //!
 //! A row group ends after a number of rows or encoded bytes, at the end of its section, or at the
 //! end of its file. Output depends only on the rows, the starts of sections and the options, not on

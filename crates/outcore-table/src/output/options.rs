@@ -258,11 +258,11 @@ pub struct OutputOptions {
     /// Whether Parquet columns are dictionary-encoded. A column's dictionary ends when it grows
     /// large. Without memory for the dictionaries of all columns, no column has one.
     pub is_dictionary: bool,
-    /// Root columns without a dictionary, in Parquet. Jobs add columns that they know to hardly
-    /// repeat.
+    /// Root columns without a dictionary, in Parquet. Jobs add columns whose values are known to
+    /// hardly repeat.
     pub without_dictionary: Vec<String>,
-    /// Root columns with long values. In Parquet they have no dictionary and no statistics, for
-    /// which writers would hold another copy of the values.
+    /// Root columns with long values. In Parquet they have no dictionary and no statistics, because
+    /// a writer would hold another copy of the values for each of these.
     pub long_columns: Vec<String>,
     /// Whether rows that CSV cannot hold, with lists or objects, are written as JSON lines instead.
     pub is_any_text: bool,

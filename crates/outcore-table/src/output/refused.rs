@@ -1,4 +1,4 @@
-//! Converts refusals of the libraries to write a value into errors of the job.
+//! Errors of the job for values that the libraries refuse to write.
 //!
 //! Contract: a value that a format cannot hold is a usage error, never damage.
 

@@ -33,7 +33,7 @@ pub(super) fn written_schema(schema: &SchemaRef, format: TableFormat) -> SchemaR
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The field with plain values, and with times in no other zone than UTC.
+/// The field with plain values, and with times that have a zone in UTC.
 pub(crate) fn in_utc(field: &Field) -> Field {
     let plain = |data_type: &DataType| match data_type {
         DataType::Dictionary(_, values) => Some(

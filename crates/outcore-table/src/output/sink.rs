@@ -7,8 +7,8 @@
 //! A drive's error is returned by the next write, and by [`Sink::finish`], with drive, file and
 //! offset.
 //!
-//! A sink of a stream writes directly, in large pieces, and waits for the reader. If it is
-//! abandoned, it ends the stream in a way that readers reject, if the format has one.
+//! A sink of a stream writes directly, in large pieces, and waits for the reader. If the sink is
+//! abandoned, it ends the stream in a way that readers reject, if the format has such an end.
 //!
 //! Bounds: [`SINK_BYTES`] for a file, reserved when it is created; [`STREAM_BYTES`] for a stream.
 
@@ -93,8 +93,8 @@ pub(super) struct StreamSink {
     torn: &'static [u8],
 }
 
-/// The incomplete beginning of an Arrow message. Readers accept a stream that ends between two
-/// messages as complete.
+/// The incomplete beginning of an Arrow message. Readers accept a stream as complete if it ends
+/// between two messages.
 pub(super) const TORN_ARROW: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0x00, 0x00, 0x10, 0x00];
 
 impl Sink {
@@ -260,8 +260,8 @@ impl FileSink {
         let landed = Arc::clone(&landed_count);
         let thread = threads::spawn("outcore-table-write", move || {
             let done = |buf: Buf| {
-                // This may be a part of a buffer. Dropping it frees the whole buffer, which is
-                // taken again.
+                // This may be a part of a buffer. Dropping it frees the whole buffer, which is then
+                // used again.
                 drop(buf);
                 if let Some(buf) = pool.take() {
                     // The receiver may be gone already.

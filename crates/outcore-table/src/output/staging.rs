@@ -159,8 +159,8 @@ pub fn list_of(paths: &[PathBuf], directory: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// The list of several files, which makes them appear together. Readers of tables skip names that
-/// begin with `_`. The whole name of the first file is in it, because `a-0.csv` and `a-0.parquet`
-/// are of two sets.
+/// begin with `_`. Its name contains the whole name of the first file, because `a-0.csv` and
+/// `a-0.parquet` belong to two sets.
 fn manifest_of(first: &Path) -> PathBuf {
     let name = first.file_name().unwrap_or_default().to_string_lossy();
     let suffix = outcore_io::output::MANIFEST_SUFFIX;

@@ -195,7 +195,8 @@ struct Fields {
 
 impl Fields {
     fn new(separator: u8, columns_count: usize) -> Self {
-        // A file with one column shows no separator, so a reader may take another byte for it.
+        // A file with one column has no separators, so a reader may take another byte for the
+        // separator.
         let quoted: &[u8] = if columns_count == 1 { &SEPARATORS } else { &[] };
         Fields { quoted, separator }
     }

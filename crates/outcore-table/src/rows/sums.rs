@@ -1,16 +1,19 @@
 //! Hashes of rows by their values, for checksums that do not depend on the order of rows.
 //!
-//! Contract: [`RowSums`] hashes rows of one schema of plain types, as [`plain_type`] makes them.
-//! The hash of a row begins with 0. Each column, in the order of the schema, replaces it with the
-//! XXH3-64 of the value, with the hash so far as the seed. For a null, it is the XXH3-64 of no
-//! bytes, with the inverted hash so far as the seed. A value of fixed size has Arrow's bytes, a
-//! truth value is one byte, and a text or a binary value has its bytes. So texts of all types are
-//! alike, and floats count by their bits. A value of a nested type has the bytes of a row of
-//! [`RowCodec`] with this column alone.
+//! Contract: [`RowSums`] hashes rows of one schema of plain types, as [`value_type`] makes them.
+//! The hash of a row begins with the XXH3-64 of the names and types of all columns, as
+//! [`value_notation`] writes types, with a zero byte after each name and type. So tables with equal
+//! bytes in other types have other hashes. Each column, in the order of the schema, replaces the
+//! hash with the XXH3-64 of the value, with the hash so far as the seed. For a null, it is the
+//! XXH3-64 of no bytes, with the inverted hash so far as the seed. A value of fixed size has
+//! Arrow's bytes, a truth value is one byte, and a text or a binary value has its bytes. So texts
+//! of all types are alike, and floats count by their bits. A value of a nested type has the bytes
+//! of a row of [`RowCodec`] with this column alone.
 //!
 //! Bounds: 8 bytes per row of a batch; for nested columns, rows of about [`NESTED_BYTES`].
 //!
-//! [`plain_type`]: crate::equal::plain_type
+//! [`value_type`]: crate::equal::value_type
+//! [`value_notation`]: crate::equal::value_notation
 
 use std::sync::Arc;
 
@@ -23,6 +26,7 @@ use outcore_io::Result;
 use twox_hash::XxHash3_64;
 
 use super::RowCodec;
+use crate::equal::value_notation;
 use crate::fault;
 
 const HASH: &str = "hash rows";
@@ -32,6 +36,8 @@ const NESTED_BYTES: usize = 1 << 20;
 /// Hashes rows. See the module.
 pub(crate) struct RowSums {
     columns: Vec<ColumnForm>,
+    /// The hash of a row before its first column.
+    start: u64,
 }
 
 /// How the values of a column are hashed.
@@ -52,6 +58,7 @@ impl RowSums {
         let columns = schema.fields().iter().map(|field| form_of(field));
         Ok(RowSums {
             columns: columns.collect::<Result<Vec<_>>>()?,
+            start: XxHash3_64::oneshot(text_of(schema).as_bytes()),
         })
     }
 
@@ -61,12 +68,22 @@ impl RowSums {
     /// As [`RowCodec::encode`].
     pub(crate) fn hash(&self, batch: &RecordBatch, hashes: &mut Vec<u64>) -> Result<()> {
         hashes.clear();
-        hashes.resize(batch.num_rows(), 0);
+        hashes.resize(batch.num_rows(), self.start);
         for (form, column) in self.columns.iter().zip(batch.columns()) {
             form.hash(column, hashes)?;
         }
         Ok(())
     }
+}
+
+/// The names and types of the columns.
+fn text_of(schema: &Schema) -> String {
+    let fields = schema.fields().iter();
+    let texts = fields.map(|field| {
+        let of_type = value_notation(field.data_type());
+        format!("{}\0{of_type}\0", field.name())
+    });
+    texts.collect()
 }
 
 fn form_of(field: &Field) -> Result<ColumnForm> {
@@ -205,8 +222,10 @@ fn nested(codec: &RowCodec, column: &ArrayRef, hashes: &mut [u64]) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::types::Int32Type;
-    use arrow_array::{Int64Array, ListArray, StringArray, StringViewArray};
+    use arrow_array::types::{Int32Type, TimestampMillisecondType};
+    use arrow_array::{
+        Int64Array, LargeListArray, ListArray, StringArray, StringViewArray, UInt64Array,
+    };
 
     fn hashes_of(columns: Vec<(&str, ArrayRef)>) -> Vec<u64> {
         let batch = RecordBatch::try_from_iter_with_nullable(
@@ -227,8 +246,9 @@ mod tests {
     fn a_row_has_the_documented_hash() {
         let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), None]));
         let texts: ArrayRef = Arc::new(StringArray::from(vec!["ab", ""]));
-        let first = XxHash3_64::oneshot_with_seed(0, &5_i64.to_le_bytes());
-        let second = XxHash3_64::oneshot_with_seed(!0, &[]);
+        let start = XxHash3_64::oneshot(b"n\0i64\0t\0text\0");
+        let first = XxHash3_64::oneshot_with_seed(start, &5_i64.to_le_bytes());
+        let second = XxHash3_64::oneshot_with_seed(!start, &[]);
         let wanted = [
             XxHash3_64::oneshot_with_seed(first, b"ab"),
             XxHash3_64::oneshot_with_seed(second, b""),
@@ -255,6 +275,33 @@ mod tests {
             ),
         ]);
         assert_eq!(cut, whole[1..3]);
+    }
+
+    #[test]
+    fn equal_bytes_of_other_types_and_names_have_other_hashes() {
+        let numbers = Int64Array::from(vec![0, 1000]);
+        let times: ArrayRef = Arc::new(numbers.reinterpret_cast::<TimestampMillisecondType>());
+        let unsigned: ArrayRef = Arc::new(UInt64Array::from(vec![0, 1000]));
+        let numbers: ArrayRef = Arc::new(numbers);
+        let all = [
+            hashes_of(vec![("n", Arc::clone(&numbers))]),
+            hashes_of(vec![("m", numbers)]),
+            hashes_of(vec![("n", times)]),
+            hashes_of(vec![("n", unsigned)]),
+        ];
+        let mut first: Vec<u64> = all.iter().map(|hashes| hashes[0]).collect();
+        first.sort_unstable();
+        first.dedup();
+        assert_eq!(first.len(), all.len());
+    }
+
+    #[test]
+    fn lists_of_all_layouts_have_the_hashes_of_their_values() {
+        let values = || vec![Some(vec![Some(1), None]), None, Some(vec![])];
+        let small = ListArray::from_iter_primitive::<Int32Type, _, _>(values());
+        let large = LargeListArray::from_iter_primitive::<Int32Type, _, _>(values());
+        let small = hashes_of(vec![("l", Arc::new(small))]);
+        assert_eq!(small, hashes_of(vec![("l", Arc::new(large))]));
     }
 
     #[test]

@@ -323,8 +323,8 @@ fn a_group_that_is_nearly_all_rows_is_put_together_in_little_memory() {
     }
 }
 
-/// Returns for each group the row that `by` puts first, the first of equal ones; rows with a null
-/// value are ignored.
+/// Returns for each group the row that `by` puts first; among equal rows, the first one. Rows with
+/// a null value are ignored.
 fn extreme_rows(
     batch: &RecordBatch,
     groups: &[Vec<u32>],

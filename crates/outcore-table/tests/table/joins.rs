@@ -477,7 +477,7 @@ fn keys_of_other_types_are_compared_by_value() {
         let wanted = of_kind(&["a=b"], JoinKind::Inner);
         let (done, _) = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap();
         assert_eq!(done.rows_out, expected, "{types}");
-        // A full join has every row of both tables, whichever the type.
+        // A full join has every row of both tables, for every type.
         let wanted = of_kind(&["a=b"], JoinKind::Full);
         let (done, out) = joined([&left, &right], 100, (64 << 20, 2), &wanted).unwrap();
         assert!(done.rows_out >= left.num_rows().max(right.num_rows()) as u64);

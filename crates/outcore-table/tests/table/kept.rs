@@ -258,7 +258,7 @@ fn as_big_endian_file(file: &mut [u8]) {
 #[test]
 fn big_endian_arrow_streams_and_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    // The precision of these floats is a number 1.
+    // The precision of these floats is stored as the number 1.
     let floats: ArrayRef = Arc::new(Float32Array::from(vec![1.0, 2.0]));
     let batch = RecordBatch::try_from_iter([("f", floats)]).unwrap();
     let [_, stream, _] = files_of(dir.path(), &batch);

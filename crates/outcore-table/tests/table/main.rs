@@ -1,7 +1,7 @@
 //! All table tests in one program, compared with the libraries and naive twins.
 //!
-//! Contract: the Arrow and Parquet libraries, which read and write files without outcore, or a
-//! naive twin of the job define the expected results.
+//! Contract: the expected results come from the Arrow and Parquet libraries, which read and write
+//! files without outcore, or from a naive twin of the job.
 
 #![allow(
     missing_docs,

@@ -1,4 +1,4 @@
-//! Tables read from CSV and JSON lines, and written as them.
+//! Reads tables from CSV and JSON lines, and writes tables in these formats.
 //!
 //! Contract: text is written by the JSON library, or by a naive writer that quotes at random. The
 //! values from which the text was made are the expected result; outcore's own text is read by the

@@ -72,7 +72,7 @@ fn united_numbers_become_those_of_the_wider_type_and_nulls_stay() {
     let found = all(&union, &["32", "real"].map(path), 8 << 20).unwrap();
     let reals: Vec<_> = found["id"].as_primitive::<Float64Type>().iter().collect();
     assert_eq!(reals, [Some(f64::from(i32::MIN)), None, Some(0.5), None]);
-    // An integer that a float holds becomes one; any other one is reported.
+    // An integer becomes a float if a float holds it exactly; any other integer is reported.
     write(
         "even",
         Arc::new(Int64Array::from(vec![Some(1 << 60), None])),

@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, DictionaryArray, Int64Array, LargeStringArray, RecordBatch, UInt32Array,
+    ArrayRef, Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray, Int64Array,
+    LargeListArray, LargeStringArray, ListArray, RecordBatch, RunArray, UInt32Array,
 };
+use arrow_buffer::{NullBuffer, i256};
+use arrow_ipc::writer::FileWriter;
 use arrow_select::take::take_record_batch;
 use outcore_table::input::InputOptions;
 use outcore_table::jobs::{TableCheck, verify};
@@ -118,6 +121,54 @@ fn the_checksum_does_not_depend_on_the_columns_that_order_is_looked_for_by() {
             }
         }
     }
+}
+
+/// Checks that two columns, written as Arrow files, are the same table.
+#[track_caller]
+fn check_same(one: ArrayRef, other: ArrayRef) {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = [one, other].map(|array| {
+        let batch = RecordBatch::try_from_iter_with_nullable([("v", array, true)]).unwrap();
+        let name = format!("{}.arrow", batch.column(0).data_type());
+        let path = dir
+            .path()
+            .join(name.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+        let file = std::fs::File::create(&path).unwrap();
+        let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        path
+    });
+    let job = common::job(256 << 20, 2);
+    let reads = InputOptions::default();
+    let against = Some(&paths[1..]);
+    let (one, other) = verify(&job, (&paths[..1], &reads), &[], against).unwrap();
+    assert_eq!(one.checksum, other.unwrap().checksum, "{paths:?}");
+    assert!(one.checksum > 0);
+}
+
+#[test]
+fn columns_are_compared_by_value_whatever_their_layout() {
+    let values = ["a", "a", "b"];
+    let texts: ArrayRef = Arc::new(LargeStringArray::from(values.to_vec()));
+    let runs: RunArray<Int32Type> = values.into_iter().collect();
+    check_same(Arc::clone(&texts), Arc::new(runs));
+    let lists = || vec![Some(vec![Some(1), None]), None, Some(vec![])];
+    let small = ListArray::from_iter_primitive::<Int32Type, _, _>(lists());
+    let large = LargeListArray::from_iter_primitive::<Int32Type, _, _>(lists());
+    check_same(Arc::new(small), Arc::new(large));
+    let narrow = Decimal64Array::from(vec![Some(150), None, Some(-3)]);
+    let wide = Decimal128Array::from(vec![Some(150), None, Some(-3)]);
+    check_same(
+        Arc::new(narrow.with_precision_and_scale(10, 2).unwrap()),
+        Arc::new(wide.with_precision_and_scale(10, 2).unwrap()),
+    );
+    // A null may hide a value that no narrower decimal holds.
+    let large = Decimal256Array::from(vec![Some(i256::MAX), Some(i256::ONE)]);
+    let hidden = NullBuffer::from(vec![false, true]);
+    let large = Decimal256Array::new(large.values().clone(), Some(hidden));
+    let large: ArrayRef = Arc::new(large.with_precision_and_scale(10, 2).unwrap());
+    check_same(Arc::clone(&large), large);
 }
 
 #[test]

@@ -199,7 +199,7 @@ pub struct VectorFile {
     pub rows: u64,
     /// Bytes before the first row.
     pub header_bytes: u64,
-    /// The number of its first row in the whole file, if this is a part of one.
+    /// The number of its first row in the whole file, if this is only a part of the file.
     pub first_row: u64,
 }
 
@@ -207,9 +207,8 @@ impl VectorFile {
     /// Reads the header of the file or dataset `path`; `type_name`, such as `f32x768`, is required
     /// for raw numbers.
     ///
-    /// # Errors
-    /// Usage: neither name nor content gives a type, or the type is not the given one. Corrupt: a
-    /// header that does not match the length of the file. I/O.
+    /// # Errors Usage: neither name nor content gives a type, or the type differs from `type_name`.
+    /// Corrupt: a header that does not match the length of the file. I/O.
     pub fn open(job: &Job, path: &Path, type_name: Option<&str>) -> Result<Self> {
         let given = type_name.map(parse_type).transpose()?;
         let file_bytes = start::facts_of(job, path)?.len_bytes;
@@ -480,7 +479,7 @@ impl VectorFile {
         Ok((file.header(), file.lead()))
     }
 
-    /// The number type of an extension, if it has one that vectors can have.
+    /// The number type of an extension, if vectors can have this type.
     pub(crate) fn element_of_name(path: &Path) -> Option<Element> {
         let raw = || Element::named(&ending_of(path));
         told_by(path).1.or_else(raw)

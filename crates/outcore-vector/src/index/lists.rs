@@ -325,7 +325,8 @@ impl Producer for Grouped<'_> {
     }
 
     fn space_bytes(&self) -> usize {
-        // The labels of a batch take less memory than its rows, which are counted as a window.
+        // The labels of a batch take less memory than its rows, and the rows are counted as a
+        // window.
         self.labeller.space_bytes() + (1 << 20)
     }
 

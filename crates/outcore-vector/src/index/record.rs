@@ -25,8 +25,8 @@ use crate::scan::{is_out_of_range, strange_in};
 pub(crate) const TAIL_BYTES: usize = 16;
 /// The largest code.
 const CODE_MAX: f64 = 127.0;
-/// Vectors whose largest number is outside of 2^-40 to 2^50 are not coded. Inside, squares of norms
-/// stay far from the limits of f32.
+/// Vectors whose largest number is outside of 2^-40 to 2^50 are not coded. Inside this range,
+/// squares of norms stay far from the limits of f32.
 const LARGEST: std::ops::RangeInclusive<f64> = 9.094_947_017_729_282e-13..=1_125_899_906_842_624.0;
 /// The norm of a residual is increased by this part, 2^-30, which is far more than the error of its
 /// sum.

@@ -1,10 +1,10 @@
 //! Centroids in memory, and the search for the nearest one to each row.
 //!
-//! Contract: the nearest centroid is the one with the least distance in f64 ([`crate::exact`]), and
-//! the first of equal ones. A row's score for a centroid is half the centroid's squared norm minus
-//! their product, computed in f32 for all centroids and a tile of rows; it is least for the nearest
-//! centroid. If the second-best score is within the proven error of the best one, all centroids are
-//! measured in f64.
+//! Contract: the nearest centroid is the one with the least distance in f64 ([`crate::exact`]);
+//! among equal distances, the first one. A row's score for a centroid is half the centroid's
+//! squared norm minus their product, computed in f32 for all centroids and a tile of rows; it is
+//! least for the nearest centroid. If the second-best score is within the proven error of the best
+//! one, all centroids are measured in f64.
 
 use pulp::{Simd, WithSimd};
 
@@ -138,7 +138,8 @@ impl Centroids {
         Ok(())
     }
 
-    /// Does the same for unscaled rows, in one loop that is compiled for the processor.
+    /// Like [`Centroids::nearest`] for unscaled rows, in one loop that is compiled for the
+    /// processor.
     pub(super) fn nearest_plain(
         &self,
         rows: &Rows<'_>,
@@ -213,7 +214,7 @@ impl Best {
 /// Takes a row of a tile: its place, its cluster and distance, and its numbers. Implementations
 /// must be inlined: `#[inline(always)]`.
 pub(super) trait TakeNearest {
-    /// Takes it.
+    /// Takes one row.
     fn take<S: Simd>(&mut self, simd: S, row: usize, cluster: usize, distance: f64, vector: &[f64]);
 }
 
@@ -270,8 +271,8 @@ impl WithSimd for Scores<'_> {
         let (firsts, firsts_rest) = S::as_mut_simd_f32s(&mut self.best.firsts);
         let (seconds, seconds_rest) = S::as_mut_simd_f32s(&mut self.best.seconds);
         let (indexes, indexes_rest) = S::as_mut_simd_u32s(&mut self.best.indexes);
-        // N.B. Explicit, because the compiler would make these choices for one row after another,
-        // which takes twice the time.
+        // N.B. Vectorized explicitly: the compiler would make these choices row by row, which takes
+        // twice the time.
         for at in 0..firsts.len() {
             let (mut first, mut second) = (firsts[at], seconds[at]);
             let mut index = indexes[at];

@@ -98,8 +98,8 @@ impl<'f> Gathered<'f> {
         self.base.element.decode_f64(&bytes[lead_bytes..], out);
     }
 
-    /// Returns some of the rows as a piece; they are numbered consecutively, whatever their places
-    /// are.
+    /// Returns some of the rows as a piece; they are numbered consecutively, regardless of their
+    /// places.
     pub(super) fn piece(&self, from: usize, to: usize) -> Piece<'_> {
         let row_bytes = self.base.row_bytes();
         Piece {

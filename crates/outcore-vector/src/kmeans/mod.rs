@@ -1,12 +1,12 @@
 //! k-means: finds centroids close to the rows of a file, in passes over it.
 //!
-//! Contract: a pass assigns each row to its nearest centroid in f64, the first of equal ones, and
-//! moves each centroid to the mean of its rows. The run ends when the centroids move less than the
-//! tolerance, as measured by scikit-learn, or after a number of iterations. A centroid without rows
-//! moves to the row that is farthest from its own centroid. Means use order-independent sums
-//! ([`sums`]), so the result depends only on the base, the options and the seed, not on threads,
-//! memory, pieces or the processor. Source: Lloyd, "Least squares quantization in PCM", IEEE
-//! Transactions on Information Theory 1982.
+//! Contract: a pass assigns each row to its nearest centroid in f64 (the first of several that are
+//! equally near), and moves each centroid to the mean of its rows. The run ends when the centroids
+//! move less than the tolerance, as measured by scikit-learn, or after a number of iterations. A
+//! centroid without rows moves to the row that is farthest from its own centroid. Means use
+//! order-independent sums ([`sums`]), so the result depends only on the base, the options and the
+//! seed, not on threads, memory, pieces or the processor. Source: Lloyd, "Least squares
+//! quantization in PCM", IEEE Transactions on Information Theory 1982.
 //!
 //! Spherical: rows and centroids are scaled to norm 1; a distance is then twice one minus the
 //! cosine.

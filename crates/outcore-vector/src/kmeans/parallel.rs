@@ -7,9 +7,9 @@
 //! to each sampled row, and k-means++ with these weights chooses the centroids.
 //!
 //! A pass samples an exact number of rows by Ohlsson's sequential Poisson sampling (Journal of
-//! Official Statistics 1998): it takes those with the least random number divided by their weight.
-//! A row's random number is a function of seed, round and row. So the start depends only on base
-//! and seed.
+//! Official Statistics 1998): it takes the rows with the least quotient of random number and
+//! weight. A row's random number is a function of seed, round and row. So the start depends only on
+//! base and seed.
 //!
 //! Bounds: [`ROUNDS`] + 1 reads of the base; in total, six times as many products per row as there
 //! are centroids. Memory is 20 bytes per number of the sampled rows, which are four times the
@@ -72,8 +72,8 @@ impl Seeding<'_> {
         let (base, dimension) = (self.base, self.base.dimension);
         let drawn_rows = DRAWN_EACH * self.k;
         let most = (1 + ROUNDS as usize * drawn_rows) as u64;
-        // The rows are held as f64 and f32 while a pass compares with them, and as f64 where they
-        // are gathered.
+        // While a pass compares with the rows, they are in memory as f64 and f32, and once more as
+        // f64 where they were gathered.
         let held_bytes =
             Centroids::memory_bytes(most as usize, dimension) + most * 8 * dimension as u64;
         let _held = self.job.budget.reserve("drawn vectors", held_bytes)?;

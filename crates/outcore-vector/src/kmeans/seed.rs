@@ -122,8 +122,8 @@ impl Sample {
             .collect()
     }
 
-    /// Chooses `k` rows. Each is drawn with a probability proportional to its squared distance from
-    /// the previous ones; the best of several draws is taken.
+    /// Chooses `k` rows. Each row is drawn with a probability proportional to its squared distance
+    /// from the rows chosen before. The best of several draws is taken.
     pub(super) fn far_rows(&self, job: &Job, k: usize, seed: u64) -> Result<Vec<f64>> {
         let rows = self.rows();
         let seed = random(seed, DRAWS);

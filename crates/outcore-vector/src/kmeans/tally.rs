@@ -31,8 +31,8 @@ pub(super) struct Tally {
     farthest: BinaryHeap<Far>,
 }
 
-/// A row that is far from its centroid. The largest in this order is dropped first: the nearest
-/// row, and the last of equal ones.
+/// A row that is far from its centroid. The largest in this order is dropped first: the row nearest
+/// to its centroid; among equally near rows, the last one.
 #[derive(Debug, Clone, PartialEq)]
 struct Far {
     distance: f64,

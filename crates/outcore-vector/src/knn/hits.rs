@@ -242,7 +242,8 @@ impl<'a> Collector<'a> {
         self.job.budget.reserve("results", CHUNK_BYTES)
     }
 
-    /// Creates the scratch files, after this error; returns an error if there is no scratch.
+    /// Creates the scratch files after `error`, the lack of memory; returns an error if there is no
+    /// scratch.
     fn store(&self, error: Error, counts: &[u64]) -> Result<Stored> {
         let Some(Scratch { appender, volume }) = self.scratch else {
             return Err(too_many(error, counts.iter().sum()));

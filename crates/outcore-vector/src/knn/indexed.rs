@@ -8,7 +8,8 @@
 //!
 //! If the bounds rule out too few rows, reading single rows would take longer than reading all. The
 //! search stops as soon as there are more candidates than [`candidates_max`], and the base is read
-//! instead. If records prove nothing, the search notices that within the first few thousand.
+//! instead. If the bounds rule out nothing, the search notices that within the first few thousand
+//! records.
 //!
 //! Bounds: one read of the index for each group of queries, and one or two blocks per candidate.
 //! Memory is as for a search of the base, plus 24 bytes per candidate.

@@ -1,4 +1,4 @@
-//! The neighbours that a search has found so far, which are kept so that a killed run continues.
+//! Keeps the neighbours that a search has found so far, so that a killed run can continue.
 //!
 //! Contract: the state of a search after a group of queries is the neighbours of all queries so
 //! far. A run that continues passes these neighbours on again, and searches for the other queries.

@@ -7,8 +7,8 @@
 //! are read. If a subset leaves too few rows, the number of lists is doubled. A search of all lists
 //! has the same result as a search of the base.
 //!
-//! [`Recall`] measures what the lists miss: the share of the exact neighbours of some queries that
-//! was found.
+//! [`Recall`] measures how much the lists miss: it is the share of the exact neighbours of some
+//! queries that was found.
 //!
 //! Bounds: one read of the union of the lists for each group of queries. If a subset leaves too few
 //! rows, the lists of the affected queries are read once more after each doubling. Memory is as for
@@ -91,7 +91,7 @@ struct ListSearch<'s> {
     rows_min: u64,
 }
 
-/// A pass over lists, and its steps in words.
+/// A pass over lists, and a description of its steps.
 pub(super) struct ListScan<'s> {
     pub(super) scan: &'s Scan<'s>,
     pub(super) steps: &'s str,

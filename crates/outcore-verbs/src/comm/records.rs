@@ -200,7 +200,7 @@ fn target_of(
         output::check_terminal(&target, Holds::Records, Consent::default())?;
         return Ok(target);
     };
-    let name = host.output(name, args.force)?;
+    let name = host.names().output(name, args.force)?;
     let (specs, streams) = (resources.specs(), host.streams());
     let (name, force) = (Some(&*name), args.force);
     let target = output::choose_new(name, sources, specs, force, streams, Holds::Records)?;

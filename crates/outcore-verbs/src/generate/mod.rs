@@ -108,7 +108,7 @@ pub(crate) struct GenArgs {
     pub record_io: RecordingArgs,
 }
 
-/// What is generated.
+/// The data to generate.
 #[derive(Debug, Clone)]
 pub(crate) enum Generated {
     /// Records of a type.
@@ -134,7 +134,7 @@ pub(crate) enum GenFormat {
 }
 
 impl GenFormat {
-    /// This format among those of tables; `None` for text.
+    /// The format of tables that corresponds to this one; `None` for text.
     #[cfg(feature = "tables")]
     fn of_table(self) -> Option<PipeFormat> {
         Some(match self {
@@ -148,7 +148,7 @@ impl GenFormat {
 }
 
 report! {
-    /// What was generated.
+    /// The generated data.
     pub(crate) struct GenSummary {
         [used: JobSummary],
         /// What `records` counts: `record`, `row` or `line`.
@@ -187,11 +187,11 @@ impl Verb for Gen {
             force: args.force,
             replace: false,
         };
-        let name = host.output(&args.output, args.force)?;
+        let name = host.names().output(&args.output, args.force)?;
         let (specs, streams) = (resources.specs(), host.streams());
         let name = Some(&*name);
         let target = output::choose(name, &[], specs, consent, streams, Holds::Records)?;
-        let resources = host.with_datasets(resources)?;
+        let resources = host.names().add_to(resources)?;
         let record_bytes = item.format.record_bytes();
         let device = resources.device();
         output::check_room_for(device.as_ref(), &target, args.records, record_bytes)?;

@@ -31,7 +31,7 @@ const LINE_ENDINGS: [&str; 2] = ["txt", "log"];
 /// Writes a table of a kind.
 ///
 /// # Errors
-/// Usage; what writing fails with.
+/// Usage; the errors of writing.
 pub(super) fn generate(
     host: &dyn Host,
     args: &GenArgs,
@@ -131,7 +131,7 @@ fn lines_of(host: &dyn Host, args: &GenArgs) -> Result<Outputs> {
         }
         check_local("create output", &args.output)?;
         check_is_file_name("create output", &args.output)?;
-        host.output(&args.output, args.force)?.into_owned()
+        host.names().output(&args.output, args.force)?.into_owned()
     };
     if args.parts.is_some() {
         return wrong(

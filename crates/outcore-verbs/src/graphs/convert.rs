@@ -203,7 +203,7 @@ impl Verb for GraphConvert {
         };
         refuse_stdout(&args.output, "a graph is a directory")?;
         check_is_own("a graph", "e.graph", &args.output)?;
-        let output = host.output(&args.output, args.force)?;
+        let output = host.names().output(&args.output, args.force)?;
         let dir = std::path::absolute(&output).unwrap_or_else(|_| output.to_path_buf());
         for input in &args.inputs {
             refuse_inside(input, &dir).map_err(|error| {

@@ -38,7 +38,7 @@ pub(super) fn load(host: &dyn Host, resources: &ResourceArgs) -> Result<Resource
 
 /// The files of the graph `name`: a directory, or a dataset on all drives of a volume.
 pub(super) fn files_of(host: &dyn Host, name: &Path) -> Result<GraphFiles> {
-    let Some(packed) = host.packed(name)? else {
+    let Some(packed) = host.names().packed(name)? else {
         return Ok(GraphFiles::in_dir(name));
     };
     let manifest = packed.read(GraphFiles::MANIFEST)?;
@@ -73,7 +73,8 @@ pub(super) struct Naming {
 pub(super) struct Opened<'a> {
     pub(super) host: &'a dyn Host,
     stopwatch: Stopwatch,
-    /// Nothing if there is none, or if a program takes arrays.
+    /// The destination of the result; `None` if there is no output, or if a program receives
+    /// arrays.
     pub(super) output: Option<Destination>,
     pub(super) how: WriteOptions<'static>,
     pub(super) resources: Resources,
@@ -93,6 +94,7 @@ impl<'a> Opened<'a> {
         args: &RunArgs,
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
+        let resources = load(host, &args.resources)?.measuring(args.plan.explain);
         let graph = inputs[0];
         let how = WriteOptions {
             replace: args.force,
@@ -120,7 +122,6 @@ impl<'a> Opened<'a> {
             force: args.force,
             ..Kept::default()
         };
-        let resources = load(host, &args.resources)?.measuring(args.plan.explain);
         let resources = host.start(resources, args.record_io.path(), kept)?;
         begin(host, &resources, "graph", inputs, output);
         let (job, graph) = open(host, &resources, graph_files)?;
@@ -270,7 +271,7 @@ fn no_vertex(name: &dyn Display, graph: &Graph) -> Error {
     .hint("in --source and in files of vertices, write vertices as in the file of edges")
 }
 
-/// The vertices that a program gives by number, if it gives any.
+/// The vertices that a program passes by number, if it passes any.
 pub(super) fn vertices_given(host: &dyn Host, graph: &Graph) -> Result<Option<Vec<u32>>> {
     let Some(bytes) = host.arrays().and_then(|arrays| arrays.given("vertices")) else {
         return Ok(None);
@@ -309,7 +310,7 @@ impl Destination {
             check_terminal(&Target::Pipe(None), holds, consent)?;
             return Ok(Destination::Pipe(None));
         }
-        let path = host.output(name, force)?;
+        let path = host.names().output(name, force)?;
         check_result_name(&path, by_name)?;
         refuse_inside(&path, graph)?;
         match file_or_pipe(&path, host.streams())? {

@@ -71,7 +71,7 @@ impl Verb for GraphInfo {
     fn run(host: &dyn Host, args: &GraphInfoArgs) -> Result<GraphInfoReport> {
         let stopwatch = Stopwatch::start();
         let files = files_of(host, &args.graph)?;
-        let resources = host.with_datasets(load(host, &args.resources)?)?;
+        let resources = host.names().add_to(load(host, &args.resources)?)?;
         let (_, graph) = open(host, &resources, files)?;
         let manifest = graph.manifest();
         let lists = iter::once(&manifest.out).chain(&manifest.sources);
@@ -164,7 +164,7 @@ impl Verb for GraphVerify {
     fn run(host: &dyn Host, args: &GraphVerifyArgs) -> Result<GraphVerifyReport> {
         let stopwatch = Stopwatch::start();
         let files = files_of(host, &args.graph)?;
-        let resources = host.with_datasets(load(host, &args.resources)?)?;
+        let resources = host.names().add_to(load(host, &args.resources)?)?;
         let (job, graph) = open(host, &resources, files)?;
         watch(host, &job.control, &[], || graph.verify(&job))?;
         let moved = Moved {
@@ -243,11 +243,12 @@ impl Verb for GraphExport {
                 .path(&args.output)
                 .hint("let the name end in .npz"));
         }
-        let output = host.output(&args.output, args.force)?;
+        let resources = load(host, &args.resources)?;
+        let output = host.names().output(&args.output, args.force)?;
         refuse_inside(&output, &args.graph)?;
         check_new(&output, args.force)?;
         let files = files_of(host, &args.graph)?;
-        let resources = host.with_datasets(load(host, &args.resources)?)?;
+        let resources = host.names().add_to(resources)?;
         begin(
             host,
             &resources,

@@ -162,7 +162,7 @@ impl On<'_> {
 
 /// A value for each vertex.
 pub(super) enum Computed {
-    /// In memory.
+    /// Values in memory.
     Held(Values),
     /// Labels on scratch.
     Stored(LabelFile),
@@ -176,7 +176,7 @@ impl Computed {
         }
     }
 
-    /// Writes them to a table or another file.
+    /// Writes the values to a table or another file.
     fn write(
         &self,
         host: &dyn Host,
@@ -203,7 +203,7 @@ impl Computed {
         Ok(())
     }
 
-    /// Writes them in the directory of a job in passes, and gives the file its name.
+    /// Writes the values in the directory of a job in passes, and then gives the file its name.
     fn publish(
         &self,
         host: &dyn Host,
@@ -258,7 +258,7 @@ pub(crate) struct Found<R> {
 }
 
 impl<R> Found<R> {
-    /// These values, and the report with the common part.
+    /// A result with these values. `report` makes the report of the algorithm from the common part.
     pub(super) fn new(
         values: Values,
         report: impl FnOnce(KernelSummary) -> R + Send + 'static,
@@ -272,7 +272,7 @@ impl<R> Found<R> {
 }
 
 impl Found<KernelSummary> {
-    /// These values, without further results.
+    /// A result with these values alone.
     pub(super) fn of(values: Computed) -> Self {
         Found {
             values,

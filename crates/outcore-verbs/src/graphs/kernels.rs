@@ -111,7 +111,8 @@ impl Kernel for ConnectedComponents {
     /// Labels that do not fit in memory go to scratch, next to the output.
     fn compute(&self, on: &On<'_>) -> Result<Found<KernelSummary>> {
         if self.journal.resume {
-            // The other method, with bundles of vertices, has no state between two passes to keep.
+            // The other method, with bundles of vertices, has no state that could be kept between
+            // two passes.
             let labels = kernels::components(on.job, on.graph).map_err(|error| {
                 let more = error
                     .next_step()

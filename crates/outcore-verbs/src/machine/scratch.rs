@@ -1,9 +1,11 @@
 //! `scratch list` and `scratch clean`: private directories and uploads of jobs, alive or dead.
 //!
 //! Contract: looks only at names that the engine makes. It never touches four kinds of directory,
-//! and lists each with the reason: one whose lock is held, because it belongs to a running job; one
-//! with the only copy of something; one of a job that can be resumed; and one that only looks like
-//! one of ours. See [`outcore_io::drive::private_dir`].
+//! and lists each such directory with the reason:
+//! - directories whose lock is held (they belong to a running job),
+//! - directories with the only copy of some data,
+//! - directories of jobs that can be resumed,
+//! - directories that only look like ours. See [`outcore_io::drive::private_dir`].
 //!
 //! In the place of a store, such as `s3://bucket`, it looks for uploads that outcore began and did
 //! not complete, by their markers. It aborts those whose job has ended.
@@ -224,7 +226,7 @@ fn forget(places: &[ScratchPlace]) -> Result<Vec<PathBuf>> {
     Ok(forgotten)
 }
 
-/// What was removed so far, each of which is reported at once.
+/// The removed directories and uploads so far; each is reported at once.
 struct Removal<'h> {
     host: &'h dyn Host,
     removed: Vec<RemovedScratch>,
@@ -253,7 +255,7 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Removes what is left over in a place.
+    /// Removes leftovers in a place.
     fn clean(&mut self, place: &ScratchPlace) -> Result<()> {
         let cleaned = swept(place)?;
         cleaned.removed.into_iter().for_each(|path| self.tell(path));

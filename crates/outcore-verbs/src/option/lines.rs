@@ -73,7 +73,7 @@ pub(crate) struct OrderArgs {
     word: Option<OrderWord>,
 }
 
-/// What `--sort` takes.
+/// The values of `--sort`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum OrderWord {
     /// -g
@@ -528,7 +528,7 @@ impl LineArgs {
         if self.zero_terminated { 0 } else { b'\n' }
     }
 
-    /// The data that may be taken for lines, with `separator` between fields.
+    /// The data that may be read as lines, with `separator` between fields.
     pub(crate) fn recognition(self, separator: Option<u8>) -> Recognition {
         Recognition {
             insists_lines: self.how == Some(LinesHow::Any),
@@ -605,7 +605,7 @@ pub fn parse_buffer_bytes(text: &str) -> Result<u64> {
     let bytes = match suffix {
         "b" => Some(number),
         "" => number.checked_mul(1 << 10),
-        // More than 100 % means all of it.
+        // More than 100 % means all memory.
         "%" => Some(memory_total_bytes() / 100 * number.min(100)),
         unit => {
             let power = UNITS.find(&unit.to_ascii_uppercase());

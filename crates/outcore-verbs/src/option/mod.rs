@@ -99,7 +99,7 @@ impl JobArgs {
     }
 }
 
-/// What the records are.
+/// The type of the records.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Records")]
 pub(crate) struct TypeArgs {
@@ -125,8 +125,8 @@ impl TypeArgs {
         self.format.is_some() || self.record_bytes.is_some()
     }
 
-    /// The kind that decides which options fit records of the kind `what`: an array if their fields
-    /// may have names.
+    /// The kind that decides which options apply to records of the kind `what`: an array if the
+    /// records may have named fields.
     pub(crate) fn kind_of(&self, what: What) -> What {
         let has_fields = match &self.format {
             Some(RecordType::Described { descr, .. }) => descr.starts_with('['),
@@ -160,7 +160,7 @@ impl TypeArgs {
         })
     }
 
-    /// The same for a verb that needs no keys.
+    /// As [`TypeArgs::to_request`], for a verb that needs no keys.
     pub(crate) fn to_request_without_keys(&self) -> TypeRequest {
         let mut request = self.to_request();
         if request.record_bytes.is_some() && request.keys.is_empty() {
@@ -337,7 +337,7 @@ pub(crate) struct PassResumeArgs {
 }
 
 impl PassResumeArgs {
-    /// The `options` of the verb `name` if its state is kept, with the name.
+    /// The verb `name` and its `options`, if the job keeps its state.
     pub(crate) fn of(self, name: &str, mut options: Vec<JobOption>) -> Option<Vec<JobOption>> {
         options.insert(
             0,
@@ -364,8 +364,8 @@ pub(crate) struct VerifyOutputArgs {
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ChecksumArgs {
     /// Report the checksum of the items as `verify` computes it for records, and `verify --lines`
-    /// for lines, from the same pass: the output is not read again. A header does not count. For
-    /// lines and records of up to 1 MiB
+    /// for lines, from the same pass: the output is not read again. A record of CSV counts as one
+    /// line, and a header does not count. For lines and records of up to 1 MiB
     #[arg(long, help_heading = "Files", conflicts_with_all = ["resume", "verify_output"])]
     pub(crate) checksum: bool,
 }
@@ -411,7 +411,7 @@ impl RecordingArgs {
     }
 }
 
-/// The resources of a run on graphs or vectors, and what it shows and records.
+/// The options of a run on graphs or vectors: its resources, plans and trace.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
     #[command(flatten)]
@@ -425,7 +425,7 @@ pub(crate) struct RunArgs {
     pub record_io: RecordingArgs,
 }
 
-/// The same for a run whose only output is a trace.
+/// The resources of a run whose only output is a trace, and what it shows.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TraceArgs {
     #[command(flatten)]
@@ -478,7 +478,7 @@ pub(crate) fn parse_count(text: &str) -> Result<u64> {
         })
 }
 
-/// How many records are taken: a number, or all but a number.
+/// The number of records to take: a number, or all but a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordCount {
     /// The number.

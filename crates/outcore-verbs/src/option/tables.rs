@@ -195,7 +195,7 @@ impl ReadTableArgs {
     }
 }
 
-/// CSV and JSON lines where nothing but tables is taken.
+/// CSV and JSON lines as tables, for verbs that accept only tables.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "CSV and JSON lines")]
 pub struct TextArgs {

@@ -22,7 +22,7 @@ use crate::report::WriteSummary;
 
 /// Bytes of a file of positions that are looked at.
 const TEXT_BYTES: usize = 4096;
-/// Bytes of a place, which is the number of a position among all positions.
+/// Bytes of a place: the index of a position in the list of positions.
 const PLACE_BYTES: u64 = size_of::<u64>() as u64;
 
 /// Write the records at given positions, in the order given
@@ -83,7 +83,7 @@ impl Pass for Gather {
             let item_bytes = prepared.table()?.format().record_bytes();
             let is_at_once = gather_to::fits(&prepared.job, count, item_bytes);
             plan_picked(prepared, "gather", |data_bytes| {
-                // The pass reads one block per position, or each block once.
+                // The pass reads one block per position, but no block more than once.
                 let each_bytes = block_ceil(item_bytes as u64);
                 let read_bytes = count.saturating_mul(each_bytes).min(data_bytes);
                 let written_bytes = count.saturating_mul(item_bytes as u64);

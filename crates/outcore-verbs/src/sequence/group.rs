@@ -1,9 +1,9 @@
 //! Distinct values and records, and how often each occurs: `count-by`, and `unique` of records.
 //!
-//! Contract: a plan that is made from a sample decides whether they are found with a hash table, in
-//! one read, or by a sort ([`outcore::primitives::group`]). The report says which of the two was
-//! used. Values are equal if their bytes are equal, and the results are in the order of the values.
-//! Counts go to a file as records, or to standard output as text; a report has at most
+//! Contract: a plan that is made from a sample decides whether distinct values are found with a
+//! hash table, in one read, or by a sort ([`outcore::primitives::group`]). The report says which of
+//! the two was used. Values are equal if their bytes are equal, and the results are in the order of
+//! the values. Counts go to a file as records, or to standard output as text; a report has at most
 //! [`GROUPS_MAX`] of them. A terminal shows up to [`BARS_MAX`] counts as bars.
 
 use std::io::{self, Write};
@@ -310,7 +310,7 @@ fn target_of(
         return Ok(target);
     };
     let sources = input::sources(host, request.input)?;
-    let name = host.output(name, force)?;
+    let name = host.names().output(name, force)?;
     let (specs, streams) = (resources.specs(), host.streams());
     let name = Some(&*name);
     let target = output::choose_new(name, &sources, specs, force, streams, Holds::Records)?;

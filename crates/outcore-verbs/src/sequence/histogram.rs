@@ -131,7 +131,7 @@ fn lines_of(bins: &Bins) -> String {
     bins.counts.iter().enumerate().map(line).collect()
 }
 
-/// The same for people.
+/// The bins as bars, for people.
 fn bars_of(bins: &Bins) -> Vec<Bar> {
     let border = |bin| short(bins.border(bin));
     let borders: Vec<String> = (0..=bins.counts.len()).map(border).collect();

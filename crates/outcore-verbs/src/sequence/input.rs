@@ -66,7 +66,7 @@ pub(super) fn is_table(host: &dyn Host, input: &InputArgs, rows: &RowsArgs) -> R
     let asked = Asked {
         inputs: &input.inputs,
         is_records: input.record.is_typed() || input.integers.is_some(),
-        // These verbs do not take lines.
+        // Verbs on sequences do not take lines, so text is a table.
         is_table: true,
         text: rows.text.flags()?.kind(),
         piped: rows.tables.piped(),

@@ -159,7 +159,8 @@ fn pattern_of(args: &PartitionArgs) -> Result<&str> {
 
 /// The names of the files.
 fn paths_of(args: &PartitionArgs, pattern: &str) -> Vec<PathBuf> {
-    // As many digits as the last number has, so that names sort in the order of the parts.
+    // Every number has as many digits as the last one, so that names sort in the order of the
+    // parts.
     let digits = (args.parts - 1).to_string().len();
     let path = |part: u32| PathBuf::from(pattern.replace(PART, &format!("{part:0digits$}")));
     (0..args.parts).map(path).collect()

@@ -122,7 +122,7 @@ impl Verb for Reduce {
     }
 }
 
-/// One expression, or names that are separated by commas.
+/// The requested reductions: one expression, or names that are separated by commas.
 fn reductions_of(how: &str) -> Vec<Reduction> {
     let parts: Vec<Reduction> = how.split(',').map(Reduction::parse).collect();
     let is_expression = |part: &Reduction| matches!(part, Reduction::Expression(_));

@@ -91,9 +91,9 @@ impl Prepared {
         Ok(())
     }
 
-    /// Begins a pass that writes no file, after it has shown the plan if the user asked for it.
-    /// `consumer` consumes the items, in `fates`. Returns false if the user asked only for the
-    /// plan.
+    /// Begins a pass that writes no file, after it has shown the plan if the user asked for it. In
+    /// the plan, `consumer` is the name of the consumer, and `fates` are the destinations of the
+    /// items of the passes. Returns false if the user asked only for the plan.
     pub(super) fn begin_fold(
         &self,
         host: &dyn Host,

@@ -123,8 +123,8 @@ fn select(
     Ok(ran.report)
 }
 
-/// The error about a word of an expression that is no column of a file of text, which is found
-/// before the expression is evaluated.
+/// The error for a word in an expression that is not a column of the text file. It is found before
+/// the expression is evaluated.
 fn not_a_text(error: Error) -> Error {
     let name = error.cause().strip_prefix("there is no column `");
     let name = name.and_then(|rest| rest.strip_suffix('`'));

@@ -49,7 +49,7 @@ type StepOf = dyn Fn(&ItemType) -> Result<Step>;
 
 /// The steps before a result is written.
 pub(crate) enum Steps<'a> {
-    /// These steps, the last of which may need all items.
+    /// The given steps, the last of which may need all items.
     Known(Vec<Step>),
     /// One step that depends on the type of the items.
     Of(Box<StepOf>),
@@ -193,7 +193,7 @@ pub(super) fn write_with(
     let sources = input::sources(host, input)?;
     refuse_text(request.what, input, &sources)?;
     refuse_tables(request.what, input, &sources)?;
-    let name = host.output(&output.output, input.force)?;
+    let name = host.names().output(&output.output, input.force)?;
     let (specs, streams) = (resources.specs(), host.streams());
     let (name, force) = (Some(&*name), input.force);
     let target = output::choose_new(name, &sources, specs, force, streams, Holds::Records)?;

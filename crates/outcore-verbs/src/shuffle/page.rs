@@ -87,8 +87,8 @@ report! {
         seed: u64,
         /// The epoch.
         epoch: u64,
-        /// The sum of the hashes of all items, in hexadecimal, as `verify` computes it; none if it
-        /// was not asked for.
+        /// The sum of the hashes of all items, in hexadecimal: for records as `verify` computes it,
+        /// for lines as `verify --lines`; none if it was not asked for.
         checksum: Option<String>,
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Contract: [`Consumed`] records how much room the inputs occupy before the job. The room that
 //! they lack afterwards has been freed, and reads as zeros. Once the output is in place, the verb
-//! removes the consumed inputs. It removes a file only if it is still the file that was opened,
-//! whatever its name, so it never removes the output. Then it removes the markers next to the
-//! inputs (see [`outcore_io::consumed`]). Only metadata is read.
+//! removes the consumed inputs. The verb removes a name only if the name still leads to the file
+//! that was opened, so it never removes the output. Then it removes the markers next to the inputs
+//! (see [`outcore_io::consumed`]). Only metadata is read.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,8 @@ fn occupied_bytes(path: &Path) -> u64 {
     paths::facts(path).map_or(0, |facts| facts.blocks() * STAT_BLOCK_BYTES)
 }
 
-/// Removes the inputs, their manifests and their markers, but not what the output has replaced.
+/// Removes the inputs, their manifests and their markers, except for an input that the output has
+/// replaced.
 pub(super) fn remove(consumed: &Consumed, inputs: &[ResolvedInput], target: &Target) -> Result<()> {
     let outputs = target.files().iter().chain(target.manifest());
     let outputs: Vec<_> = outputs.filter_map(|path| paths::key(path)).collect();

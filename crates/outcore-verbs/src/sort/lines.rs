@@ -77,7 +77,7 @@ pub(super) fn sort(
         _ => None,
     };
     if let Some(input) = in_place {
-        host.refuse_change(input)?;
+        host.names().refuse_change(input)?;
     }
     let request = LineRequest {
         inputs: &inputs,
@@ -229,14 +229,14 @@ fn is_random(args: &SortArgs) -> bool {
     args.order.is_random() || keys.any(has_letter) || args.text.by.iter().any(has_letter)
 }
 
-/// The order and the form of the lines, as text that two runs of one job share.
+/// The order and the form of the lines, as text. Two runs of one job have the same text.
 fn identity_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<String> {
     let mut spec = args.order.to_spec(args.descending, args.stable)?;
     spec.keys.extend(args.record.keys.iter().cloned());
     spec.by.clone_from(&text.by);
     let mut words = text.said(&args.header, &spec);
     if let Some(path) = &args.gnu.random_source {
-        // Its bytes decide, whatever its name.
+        // Two runs are the same job if the bytes of the file are equal; its name does not matter.
         let seed = seed_of(host, path)?;
         words = format!("{words} --random-source {} --seed {seed}", path.display());
     }
@@ -266,8 +266,8 @@ fn plan_text(
     plan_lines(size).map(|plan| plan.to_string())
 }
 
-/// What the output may replace. Options that GNU sort does not have follow the rule of all other
-/// commands, and so does a host without streams.
+/// The files that the output may replace. With an option that GNU sort does not have, or on a host
+/// without streams, the rule of all other commands applies.
 fn overwrite_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Overwrite {
     let is_of_gnu = !text.csv && !text.jsonl && !text.fastq;
     match host.streams() {
@@ -295,8 +295,8 @@ fn look_at(args: &SortArgs, lines: &LineJob) -> Look {
     }
 }
 
-/// Whether the contents of an input may be the cause of an error. If its records are taken for
-/// lines, a sort may also need another amount of scratch.
+/// Whether the contents of an input may be the cause of an error. A sort that reads records as
+/// lines may also need another amount of scratch.
 fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     let mut files = lines.files.iter();
     let is_in = |path: &Path| files.any(|file| file.path == path || file.name == path);
@@ -307,7 +307,7 @@ fn is_of_input(lines: &LineJob, error: &Error) -> bool {
     }
 }
 
-/// The data that are taken for lines.
+/// The data that may be read as lines.
 fn recognition_of(host: &dyn Host, args: &SortArgs, text: &FormatArgs) -> Result<Recognition> {
     Ok(match host.is_gnu() && !text.is_given() {
         // For GNU sort, bytes of any kind are lines, including those of compressed files.
@@ -347,7 +347,7 @@ fn refuse_several(args: &SortArgs, inputs: &[PathBuf]) -> Result<()> {
     Err(Error::usage(READ, cause).hint("check one file at a time"))
 }
 
-/// The order of lines; that of CSV is known only once the header is.
+/// The order of lines. The order of CSV is known only after the header has been read.
 pub(super) fn order_of(args: &SortArgs, text: &FormatArgs, seed: u64) -> Result<SharedKey> {
     text.check(&args.order, args.lines)?;
     if text.jsonl {
@@ -396,7 +396,7 @@ fn random_seed(host: &dyn Host, args: &SortArgs) -> Result<u64> {
 fn note_locale(host: &dyn Host) {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_COLLATE", "LANG"].into_iter().find_map(set);
-    // These two, and C.UTF-8, order lines by their bytes.
+    // The locales POSIX, C and C.UTF-8 order lines by their bytes.
     let is_by_bytes = |locale: &String| locale == "POSIX" || locale.split('.').next() == Some("C");
     if let Some(locale) = locale.filter(|locale| !is_by_bytes(locale))
         && host.has_watchers()

@@ -144,8 +144,8 @@ report! {
         [wrote: WriteSummary],
         /// Whether the input is in order; none if it was sorted.
         is_sorted: Option<bool>,
-        /// The sum of the hashes of all items of the output, in hexadecimal, as `verify` computes
-        /// it; none if it was not asked for.
+        /// The sum of the hashes of all items of the output, in hexadecimal: for records as
+        /// `verify` computes it, for lines as `verify --lines`; none if it was not asked for.
         checksum: Option<String>,
     }
 }

@@ -148,7 +148,7 @@ fn check_for_records(args: &SortArgs) -> Result<()> {
     Ok(())
 }
 
-/// Fails for an output that has its name only after the inputs are deleted.
+/// Fails for an output that gets its name only after the inputs are deleted.
 fn check_stays(output: Option<&Path>) -> Result<()> {
     let later = output.filter(|name| is_object(name) || Named::is_mark(name));
     later.map_or(Ok(()), |name| {
@@ -167,7 +167,8 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
     }
     let sealed = sources.iter().find(|source| source.is_sealed());
     if let Some(source) = sealed.filter(|_| args.delete_input) {
-        let cause = "--delete-input cannot be used with a dataset or an object, which is sealed";
+        let cause =
+            "--delete-input cannot be used with a dataset, which is sealed, or with an object";
         let hint =
             "leave --delete-input out, and write another dataset (-o @OTHER) or another object";
         return Err(Error::usage("read arguments", cause)
@@ -186,7 +187,7 @@ fn prepare(host: &dyn Host, args: &SortArgs, resources: Resources) -> Result<Pre
         (None, true) => Target::Pipe(None),
         (name, _) => {
             let name = name.as_deref();
-            let name = name.map(|name| host.output(name, consent.force));
+            let name = name.map(|name| host.names().output(name, consent.force));
             let name = name.transpose()?;
             let (name, specs) = (name.as_deref(), resources.specs());
             let streams = host.streams();

@@ -31,7 +31,7 @@ pub enum LineOrder {
     Lines(SharedKey),
     /// An order of JSON lines.
     Json(SharedKey),
-    /// An order of CSV records, which is known once the header is.
+    /// An order of CSV records, which is known only after the header has been read.
     Csv(CsvSort),
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Contract: that of [`outcore_front::split`]. Compressed lines are decompressed. For `-n`, streams
 //! are copied to scratch, since their length must be known; otherwise lines are read as a stream.
-//! Every part of CSV begins with the header, except for pieces of a number of bytes, which have the
-//! bytes of the files. Parts appear together or not at all.
+//! Every part of CSV begins with the header, except for parts that are cut after a number of bytes;
+//! these have only the bytes of the files. Parts appear together or not at all.
 
 mod page;
 mod routed;
@@ -79,6 +79,13 @@ impl Verb for Split {
     }
 
     fn say(args: &SplitArgs, report: &SplitSummary, words: &mut Words) {
+        for (path, (count, checksum)) in parts_of(report) {
+            let items = units::counted(*count, &report.wrote.unit);
+            words.detail(&format!(
+                "  {}: {items}, checksum {checksum}",
+                path.0.display()
+            ));
+        }
         if report.wrote.unit != "row" {
             words.phases(&report.wrote.phases, args.explain);
             return;
@@ -103,6 +110,12 @@ impl Verb for Split {
     }
 }
 
+/// The parts with their totals; nothing if they were not summed.
+fn parts_of(report: &SplitSummary) -> impl Iterator<Item = (&Place, (&u64, &String))> {
+    let totals = report.counts.iter().zip(&report.checksums);
+    report.parts.iter().zip(totals)
+}
+
 /// The verb in the report.
 fn said(report: &SplitSummary) -> Said<'static> {
     Said::of(match report.test_rows {
@@ -122,7 +135,7 @@ fn split_files(host: &dyn Host, args: &SplitArgs, rows: &RowArgs) -> Result<Spli
         filter: args.filter.as_deref().map(OsStr::new),
     };
     let types = match args.splitters {
-        // Only ranges have a key.
+        // Only a split by ranges has a key.
         Some(_) => args.record.to_request(),
         None => args.record.to_request_without_keys(),
     };
@@ -236,7 +249,7 @@ fn write_parts(
     }
 }
 
-/// Rejects header lines of parts that are cut anywhere.
+/// Rejects options for header lines if parts are cut at any byte.
 fn check_header(args: &SplitArgs, holds: Holds) -> Result<()> {
     if args.header.rule().is_empty() || holds != Holds::Bytes {
         return Ok(());
@@ -254,7 +267,7 @@ struct Read {
 }
 
 impl Read {
-    /// Bytes for parts of a number of bytes, and otherwise records or lines.
+    /// Parts of a number of bytes are read as bytes, and all others as records or lines.
     fn of(host: &dyn Host, args: &SplitArgs, rows: &Rows, types: &TypeRequest) -> Result<Self> {
         if args.part_bytes.is_some() {
             let recognition = Recognition {
@@ -284,7 +297,7 @@ impl Read {
     }
 }
 
-/// Where parts end.
+/// The rule that ends parts.
 fn cut_of(args: &SplitArgs) -> PartSize {
     match (args.parts, args.part_bytes, args.line_bytes) {
         (Some(count), ..) => PartSize::Parts(count),

@@ -36,8 +36,8 @@ written one at a time, so memory does not grow with their number. With --splitte
 /// a line belongs to the part that contains its first byte, as with `split -n l/K`, so parts have
 /// nearly equal lengths and some may be empty. Every part of CSV begins with the header. All parts
 /// appear together at the end, or none. With --splitters and --random, parts keep the input order,
-/// and the report has the number and a checksum of the items of each part; the checksums are those
-/// of `verify`, and add up to the checksum of the whole.
+/// and the report has the number and a checksum of the items of each part. The checksums are those
+/// of `verify`, or of `verify --lines` for lines, and add up to the checksum of the whole.
 #[derive(Debug, Args)]
 #[command(after_long_help = SPLIT_EXAMPLES, group(ArgGroup::new("drawn").args(["train", "random"])))]
 pub(crate) struct SplitArgs {
@@ -85,8 +85,8 @@ pub(crate) struct SplitArgs {
     #[arg(long, requires = "parts", conflicts_with_all = ["part_lines", "part_bytes", "line_bytes", "filter", "train", "by", "splitters"])]
     pub(crate) random: bool,
     /// Random seed of --train and --random
-    // This option has the conflicts of both, because clap does not require an option that conflicts
-    // with a given one.
+    // This option repeats the conflicts of `--train` and of `--random`. Clap does not enforce
+    // `requires` if the required option conflicts with a given one.
     #[arg(
         long,
         value_name = "N",
@@ -175,8 +175,8 @@ report! {
         seed: u64,
         /// The number of items of each part; none without `splitters` and `random`.
         counts: Vec<u64>,
-        /// The sum of the hashes of the items of each part, in hexadecimal, as `verify` computes
-        /// it.
+        /// The sum of the hashes of the items of each part, in hexadecimal: for records and rows as
+        /// `verify` computes it, for lines as `verify --lines`.
         checksums: Vec<String>,
     }
 }

@@ -22,7 +22,7 @@ use super::page::SplitArgs;
 use crate::host::Host;
 use crate::lines::{LineJob, find};
 
-/// The most splitters of records and lines, which stay in memory.
+/// The maximum number of splitters of records or lines. Splitters stay in memory.
 const SPLITTERS_MAX: usize = 100_000;
 
 /// The parts that a pass has written.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use outcore::key::column::column_names;
 use outcore::{Error, Result};
+use outcore_front::output::check_placeholders;
 use outcore_front::resources::Resources;
 use outcore_front::split::{PLACEHOLDER, check_parts_name, has_placeholder, name_of_part};
 use outcore_io::units;
@@ -152,6 +153,8 @@ fn partition(
             .path(&dir)
             .hint("name a directory, for example -o by-country"));
     }
+    let hint = "several files are written: name a directory, without braces";
+    check_placeholders(&dir, &[]).map_err(|error| error.hint(hint))?;
     if dir.is_file() || TableFormat::of_name(&dir).is_some() {
         let cause = "with --by, the output is a directory, but this is the name of a file";
         return Err(Error::usage("create output", cause)

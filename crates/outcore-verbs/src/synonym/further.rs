@@ -1,4 +1,4 @@
-//! More options of other tools, of which most belong to few commands.
+//! More options of other tools. Most of these options belong to few commands.
 //!
 //! Contract: as that of `options`, which looks here after its own entries.
 

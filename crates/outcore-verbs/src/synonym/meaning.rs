@@ -2,7 +2,7 @@
 //!
 //! Contract: a hint says for which commands it is, and which option they must have.
 
-/// What some options of other tools mean here.
+/// The meaning of some options of other tools in outcore.
 pub(super) struct Meaning {
     pub(super) words: &'static [&'static str],
     pub(super) hints: &'static [Hint],

@@ -565,7 +565,8 @@ const OPTIONS: [Meaning; 52] = [
     },
 ];
 
-/// The hint for a word that `command` takes as no operand: the option that it may belong to.
+/// The hint for a word that is not an operand of `command`: the option to which the word may
+/// belong.
 pub(crate) fn of_operand(word: &str, command: &Command) -> Option<String> {
     match command.get_name() {
         "join" if word == "on" => return Some("write --on COLUMN".to_owned()),

@@ -85,7 +85,7 @@ impl Verb for Convert {
             piped: args.tables.piped(),
             ..Asked::default()
         };
-        // Other files are reported when they are opened.
+        // An input that is not a table is reported when it is opened.
         let what = host.what(asked)?;
         if what.is_table() {
             host.check_options(what, asked)?;

@@ -1,9 +1,9 @@
 //! `dedup`: removes duplicate rows of tables, and keeps the order of the rest.
 //!
 //! Contract: lines are rejected: `dedup` needs the position of each row to keep the order, and
-//! positions of lines are not cheap to find; `unique` writes lines in the order of their keys. An
-//! option that requires another one repeats the conflicts of that option, because clap does not
-//! require an option that conflicts with a given one.
+//! positions of lines are not cheap to find; `unique` writes lines in the order of their keys. If
+//! option A requires option B, the definition of A repeats the conflicts of B: clap does not
+//! enforce the requirement if B conflicts with a given option.
 
 use std::path::PathBuf;
 

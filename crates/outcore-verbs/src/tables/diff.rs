@@ -81,7 +81,7 @@ report! {
     }
 }
 
-/// The error about tables of different columns, which are compared and not united.
+/// Changes the hint of an error about tables with different columns: `diff` has no `--union`.
 fn common_columns(error: Error) -> Error {
     match error
         .next_step()

@@ -41,7 +41,7 @@ pub(crate) fn is_stdin(name: &Path) -> bool {
     name.as_os_str() == "-"
 }
 
-/// The refusal of an input that is not a table.
+/// The error for an input that is not a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoTable<'a> {
     pub(crate) cause: &'a str,
@@ -66,7 +66,8 @@ pub(crate) fn check_tables(
     tables_of(host, asked, no_table)
 }
 
-/// The same for the inputs of `asked`; rejects options that do not apply to them.
+/// The kind of the inputs of `asked`; fails for other inputs, with `no_table`, and rejects options
+/// that do not apply to the inputs.
 pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: NoTable<'_>) -> Result<What> {
     let what = kind_of_table(host, asked, no_table)?;
     if what.is_table() {
@@ -75,7 +76,8 @@ pub(crate) fn tables_of(host: &dyn Host, asked: Asked<'_>, no_table: NoTable<'_>
     Ok(what)
 }
 
-/// The kind of the tables that the inputs of `asked` are.
+/// The kind of the inputs of `asked`. Fails with `no_table` if the first input is a file that is
+/// not a table.
 pub(crate) fn kind_of_table(
     host: &dyn Host,
     asked: Asked<'_>,
@@ -140,7 +142,7 @@ pub(crate) fn unpacked(
     })
 }
 
-/// The error of a job without inputs, which might be those of a pipe.
+/// The error of a job without inputs; the user may have wanted to read from a pipe.
 pub(crate) fn explain_no_input(
     host: &dyn Host,
     inputs: &[PathBuf],

@@ -1,7 +1,7 @@
 //! Verbs on tables, and the part that they share with verbs that also take other inputs.
 //!
 //! Contract: [`outcore_front::what`] decides which inputs are tables, and [`crate::kinds`] which
-//! options apply to tables. Each verb turns its options into a [`Request`] and calls [`run`]. That
+//! options apply to tables. Each verb turns its options into a [`Request`] and calls [`run`], which
 //! decides on the names and the format of the output, makes a job, runs the job of
 //! [`outcore_table::jobs`], and makes the report, which has the fields of all jobs on tables.
 //! Standard input is copied to scratch, where it can be read in parts and more than once. A table

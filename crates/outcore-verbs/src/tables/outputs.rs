@@ -71,9 +71,9 @@ pub(crate) fn outputs_of(host: &dyn Host, request: &Request<'_>) -> Result<Outpu
     let name = match request.tables.parts {
         None => {
             let may_exist = may_exist(request.keeps_journal, Some(name))?;
-            host.output(name, request.force || may_exist)?
+            host.names().output(name, request.force || may_exist)?
         }
-        Some(_) => host.output_dir(name, request.force)?,
+        Some(_) => host.names().output_dir(name, request.force)?,
     };
     let format = match (TableFormat::of_name(&name), request.tables.parts) {
         (Some(format), None) => {
@@ -284,7 +284,7 @@ pub(crate) fn reading(
     resources: Resources,
 ) -> Result<Resources> {
     sources_of(host, inputs)?;
-    host.with_datasets(resources)
+    host.names().add_to(resources)
 }
 
 /// Fails if an output is an input, or a file in a directory that is an input, unless that is

@@ -1,6 +1,6 @@
 //! The request of a verb on tables.
 //!
-//! Contract: that of the folder.
+//! Contract: as in [`super`].
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The same with another output.
+    /// This request with another output.
     pub fn to(self, output: &'a Path) -> Self {
         Request {
             output: Some(output),

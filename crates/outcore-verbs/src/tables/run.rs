@@ -1,6 +1,6 @@
 //! The run of a verb on tables, from the request to the report.
 //!
-//! Contract: that of the folder. The output is never an input, unless the user asks for that. It is
+//! Contract: as in [`super`]. The output is never an input, unless the user asks for that. It is
 //! never a file that the next run would read as an input.
 
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub fn run<T: Done>(
     run_with(host, request, resources, outputs, work)
 }
 
-/// The same for several files in place of the output, with this many rows in each.
+/// As [`run`], with several files in place of the output, and this many rows in each file.
 ///
 /// # Errors
 /// As [`run`].
@@ -66,7 +66,9 @@ pub(crate) fn run_to<T: Done>(
     work: impl FnOnce(&Job, &TableEnds<'_>) -> Result<T>,
 ) -> Result<Ran<T>> {
     let mut outputs = outputs_of(host, request)?;
-    let names = files.iter().map(|name| host.output(name, request.force));
+    let names = files
+        .iter()
+        .map(|name| host.names().output(name, request.force));
     outputs.files = names
         .map(|name| name.map(std::borrow::Cow::into_owned))
         .collect::<Result<_>>()?;
@@ -102,7 +104,7 @@ fn check_not_inputs(
     })
 }
 
-/// The same for these outputs, or for none.
+/// As [`run`], with these outputs, or without any.
 ///
 /// # Errors
 /// As [`run`].

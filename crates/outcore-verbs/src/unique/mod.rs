@@ -2,8 +2,9 @@
 //!
 //! Contract: lines are compared by their bytes. If the distinct lines fit in memory, one pass over
 //! the input is enough; otherwise a sort is needed. `--explain` shows which of the two applies. A
-//! sort also keeps one of each key. Records of CSV are whole, after their header. The options of
-//! GNU uniq have the same meaning, but apply to all lines and not only to neighbours.
+//! sort also keeps one of each key. Records of CSV are read as a whole, and the header comes before
+//! them. The options of GNU uniq have the same meaning, but apply to all lines and not only to
+//! neighbours.
 
 mod page;
 #[cfg(feature = "tables")]
@@ -72,7 +73,7 @@ impl Verb for Unique {
         let is_of_fields = args.record.keys.iter().all(|key| !key.contains(':'));
         let mut types = record.to_request();
         if !args.record.is_typed() && is_of_fields {
-            // These are keys of lines, unless the files are records.
+            // The fields in `--by` are keys of lines, unless the files are records.
             types.keys.clear();
         }
         let mut format = format_of(&types, &sources, recognition)?;
@@ -197,7 +198,7 @@ fn of_lines(host: &dyn Host, args: &UniqueArgs, text: &FormatArgs) -> Result<Uni
     Ok(UniqueSummary::of(wrote))
 }
 
-/// What is compared and the form of the lines, as text that two runs of one job share.
+/// The compared parts and the form of the lines, as text. Two runs of one job have the same text.
 fn identity_of(args: &UniqueArgs, text: &FormatArgs) -> Result<String> {
     let mut spec = args.order.to_spec(args.descending, false)?;
     spec.keys.extend(args.record.keys.iter().cloned());
@@ -234,7 +235,7 @@ fn what_is_read(host: &dyn Host, args: &UniqueArgs) -> Result<What> {
     Ok(what)
 }
 
-/// The order of lines; that of columns of CSV is known only once the header is.
+/// The order of lines. The order by columns of CSV is known only after the header has been read.
 fn order_of(args: &UniqueArgs, text: &FormatArgs) -> Result<Box<dyn SortKey>> {
     text.check_together(&args.order, args.lines)?;
     if text.jsonl && args.order.is_given() {
@@ -360,7 +361,7 @@ fn of_records(host: &dyn Host, args: &UniqueArgs, format: &RecordFormat) -> Resu
     group::of_records(host, &request)
 }
 
-/// The same as a sort of records.
+/// The arguments of the sort of records that does the same.
 fn to_sort(args: &UniqueArgs) -> SortArgs {
     SortArgs {
         inputs: args.files.inputs.clone(),

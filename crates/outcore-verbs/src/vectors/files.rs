@@ -1,7 +1,7 @@
 //! `vector convert`, `vector info` and `vector index`: convert, describe and index files of
 //! vectors.
 //!
-//! Contract: that of the folder; `info` reads only the header.
+//! Contract: as in [`super`]; `info` reads only the header.
 
 use std::path::{Path, PathBuf};
 
@@ -246,7 +246,7 @@ impl Verb for VectorInfo {
         check_input(host, input)?;
         let (memory, drives) = (ResourceArgs::default(), DriveArgs::default());
         let request = resources_request(&memory, &drives, None, SEED)?;
-        let resources = host.with_datasets(host.load(&request)?)?;
+        let resources = host.names().add_to(host.load(&request)?)?;
         let job = host.adopt(resources.pass_job(Vec::new()));
         let file = VectorFile::open(&job, input, args.input.raw.name())?;
         let format = match file.container {

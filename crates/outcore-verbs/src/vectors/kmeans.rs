@@ -1,7 +1,7 @@
 //! `kmeans` and `vector label`: cluster vectors, and label them by their nearest centroids.
 //!
-//! Contract: that of the folder. Centroids and labels appear together. A program may pass the base
-//! as one batch of a run that it continues.
+//! Contract: as in [`super`]. Centroids and labels appear together. A program may pass the base as
+//! one batch of a run that it continues.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -203,8 +203,8 @@ impl Verb for Kmeans {
     }
 }
 
-/// Clusters. If a program gives the number of vectors per cluster so far (0 at the start), the base
-/// is one batch.
+/// Runs k-means. If a program passes the number of vectors per cluster so far (0 at the start), the
+/// base is one batch.
 fn cluster(run: &Run<'_>, base: &VectorFile, options: &KmeansOptions) -> Result<Clustering> {
     let arrays = run.host.arrays();
     let Some(bytes) = arrays.and_then(|arrays| arrays.given("sizes")) else {
@@ -365,7 +365,7 @@ impl KmeansArgs {
 
 /// Fails for a checkpoint that is an input or an output, or would be a dataset.
 fn check_checkpoint(host: &dyn Host, path: &Path, files: &Files<'_>) -> Result<()> {
-    host.refuse_change(path)?;
+    host.names().refuse_change(path)?;
     let mut others = files.read.iter().chain(&files.written);
     match others.any(|other| is_same_place(other, path)) {
         false => Ok(()),

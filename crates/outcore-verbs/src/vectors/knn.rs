@@ -1,6 +1,6 @@
 //! `knn`: the exact nearest neighbours of vectors.
 //!
-//! Contract: that of the folder. Rows and distances appear together, or are arrays of a program.
+//! Contract: as in [`super`]. Rows and distances appear together, or are arrays of a program.
 
 use std::mem;
 use std::path::Path;

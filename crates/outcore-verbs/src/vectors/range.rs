@@ -1,7 +1,7 @@
 //! `vector pairs`, and `knn --radius`: all vectors that are near.
 //!
-//! Contract: that of the folder. All files of a result appear together; without an output, a
-//! program receives arrays.
+//! Contract: as in [`super`]. All files of a result appear together; without an output, a program
+//! receives arrays.
 
 use std::mem;
 use std::path::{Path, PathBuf};

@@ -64,7 +64,7 @@ pub(super) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// Those that are given.
+    /// The files among these that are given.
     pub(super) fn of(
         read: impl IntoIterator<Item = Option<&'a Path>>,
         written: impl IntoIterator<Item = Option<&'a Path>>,
@@ -102,9 +102,9 @@ struct Output {
 }
 
 impl<'a> Run<'a> {
-    /// Checks that no output is an input, and that none exists without permission to replace it,
-    /// and reports that the run begins. A job that may need scratch has it on `drives`, or next to
-    /// its output if that is usable.
+    /// Rejects an output that is an input, or that exists and may not be replaced. Then reports
+    /// that the run begins. A job that may need scratch has it on `drives`, or next to its output
+    /// if that place is usable.
     pub(super) fn begin(
         host: &'a dyn Host,
         args: &RunArgs,
@@ -116,16 +116,16 @@ impl<'a> Run<'a> {
         }: &Files<'_>,
     ) -> Result<Self> {
         let stopwatch = Stopwatch::start();
+        let none = DriveArgs::default();
+        let named_drives = drives.unwrap_or(&none);
+        let request = resources_request(&args.resources, named_drives, None, SEED)?;
+        let resources = host.load(&request)?.measuring(args.plan.explain);
         let may_exist = may_exist(*is_resumed, written.first().copied())?;
         let outputs = settled(host, args.force || may_exist, read, written)?;
         if !is_resumed {
             tell_kept(host, outputs.first().map(|output| output.path.as_path()));
         }
         let written: Vec<&Path> = outputs.iter().map(|output| output.path.as_path()).collect();
-        let none = DriveArgs::default();
-        let named_drives = drives.unwrap_or(&none);
-        let request = resources_request(&args.resources, named_drives, None, SEED)?;
-        let resources = host.load(&request)?.measuring(args.plan.explain);
         // Directories of tables have no blocks of their own.
         let files: Vec<PathBuf> = read
             .iter()
@@ -147,8 +147,8 @@ impl<'a> Run<'a> {
             Some(_) => {
                 let mut scratch = resources.named_drives(0)?;
                 if scratch.is_empty() {
-                    // Without a place for scratch, a job that turns out to need it reports that it
-                    // does not fit.
+                    // If there is no place for scratch and the job needs some after all, it fails
+                    // with an error that it does not fit in memory.
                     let dir = default_scratch_dir(beside);
                     scratch.extend(dir.ok().map(ScratchDrive::new));
                 }
@@ -232,14 +232,15 @@ impl<'a> Run<'a> {
     /// Opens a file of vectors; `type_name` is for files without a type of their own.
     pub(super) fn open(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
         let file = self.open_typed(path, type_name)?;
-        // Arrays of a program have types of their own, whatever that of raw numbers is.
+        // Arrays of a program have types of their own, so the type of raw numbers does not apply to
+        // them.
         match self.host.arrays() {
             Some(_) => Ok(file),
             None => file.check_type(type_name),
         }
     }
 
-    /// The same if `type_name` may be meant for another file.
+    /// As [`Run::open`], for a `type_name` that may belong to another file.
     pub(super) fn open_typed(&self, path: &Path, type_name: Option<&str>) -> Result<VectorFile> {
         VectorFile::open_typed(&self.job, path, type_name)
     }
@@ -250,7 +251,7 @@ impl<'a> Run<'a> {
         found.map_or(Path::new(""), |output| &output.path)
     }
 
-    /// Works while progress is shown.
+    /// Runs `work`, and shows its progress.
     pub(super) fn watch<T>(&self, work: impl FnOnce(&Job) -> Result<T>) -> Result<T> {
         let done = watch(self.host, &self.job.control, &[], || {
             let done = work(&self.job)?;
@@ -286,7 +287,7 @@ pub(super) fn rate_text(bytes: u64, seconds: f64) -> String {
     units::rate_decimal(bytes as f64 / seconds.max(1e-9))
 }
 
-/// The outputs, none of which is an input, or exists without permission to replace it.
+/// The outputs. Rejects an output that is an input, or that exists and may not be replaced.
 fn settled(host: &dyn Host, force: bool, read: &[&Path], written: &[&Path]) -> Result<Vec<Output>> {
     for path in read {
         // Tables may be several files.
@@ -307,7 +308,7 @@ fn settled(host: &dyn Host, force: bool, read: &[&Path], written: &[&Path]) -> R
     let outputs = written.iter().map(|name| {
         Ok(Output {
             name: name.to_path_buf(),
-            path: host.output(name, force)?.into_owned(),
+            path: host.names().output(name, force)?.into_owned(),
         })
     });
     let outputs: Vec<Output> = outputs.collect::<Result<_>>()?;

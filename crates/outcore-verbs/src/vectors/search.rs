@@ -1,6 +1,6 @@
 //! The searches of `knn`: their options, inputs and reports.
 //!
-//! Contract: that of the folder.
+//! Contract: as in [`super`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -128,7 +128,7 @@ fn check(
     Ok(found)
 }
 
-/// Counts the next line, which compares in this way with the line before it.
+/// Counts the next line; `order` is the result of comparing this line with the line before it.
 fn judge(args: &VerifyArgs, order: Ordering, found: &mut Found) {
     let order = match args.descending {
         true => order.reverse(),

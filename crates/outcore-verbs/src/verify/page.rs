@@ -87,7 +87,8 @@ report! {
         first_unordered: Option<u64>,
         /// Records whose key equals the key of the record before.
         duplicate_keys: Option<u64>,
-        /// Sum of the hashes of all records, in hexadecimal; it does not depend on their order.
+        /// Sum of the hashes of all records, in hexadecimal; it does not depend on their order. For
+        /// a table with rows, it also depends on the names and types of the columns.
         checksum: String,
         /// Whether `against` holds the same records; none if it was not given.
         same_records: Option<bool>,

@@ -56,7 +56,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     };
     let resources = host.start(resources, args.trace.record_io.path(), kept)?;
     let resources = resources.measuring(args.explain);
-    // Each gets a job of its own, because a job takes all that is left of its budget.
+    // Each check gets a job of its own, because a job takes all that is left of its budget.
     let job = || host.adopt(resources.pass_job(Vec::new()));
     let first = job();
     if args.explain {
@@ -265,7 +265,8 @@ fn decide(
     for checked in [Some(checked), against].into_iter().flatten() {
         match checked {
             Checked::Files(files) => inputs.extend(files.iter().cloned()),
-            // Its length is not known; a part of a record at its end is an error.
+            // The length of a stream is not known in advance; an incomplete record at its end is an
+            // error.
             Checked::Stream(stream) => inputs.push(ResolvedInput {
                 source: stream.source.clone(),
                 header_bytes: 0,

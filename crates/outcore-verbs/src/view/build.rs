@@ -81,7 +81,7 @@ impl Verb for Append {
     const PHASES: &'static [Weight] = &BUILD;
 
     fn run(host: &dyn Host, args: &ViewAppendArgs) -> Result<ViewSummary> {
-        host.refuse_change(&args.dir)?;
+        host.names().refuse_change(&args.dir)?;
         check_dir("open view", &args.dir)?;
         let resources = load(host, &args.resources, &args.drives)?;
         let known = view::open(&resources.job(Vec::new()), &args.dir)?;
@@ -162,7 +162,7 @@ fn build_of_records(
     if args.dry_run {
         inputs::refuse_streams(&sources, "plan view")?;
     }
-    let place = host.output(&args.output, args.force)?;
+    let place = host.names().output(&args.output, args.force)?;
     refuse_other_files(&place)?;
     let output = Target::File(place.to_path_buf());
     let kept = Kept {

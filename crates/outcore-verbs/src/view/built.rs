@@ -18,12 +18,12 @@ use crate::report::{Moved, Phase, Place, Stopwatch};
 pub(super) struct Built<'a> {
     pub(super) view: &'a SortedView,
     pub(super) built: &'a BuildSummary,
-    /// Notes on what was left out.
+    /// Notes on rows and values that were left out.
     pub(super) notes: Vec<String>,
 }
 
 impl Built<'_> {
-    /// In words.
+    /// The result in words.
     pub(super) fn text(&self, seconds: f64) -> String {
         let (view, built) = (self.view, self.built);
         format!(
@@ -50,7 +50,7 @@ impl Built<'_> {
         self.report_with(host, stopwatch, resources, None)
     }
 
-    /// The same if the view has also been `written` out.
+    /// As `report`, for a view that has also been `written` out.
     pub(super) fn report_with(
         self,
         host: &dyn Host,

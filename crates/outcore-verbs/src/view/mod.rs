@@ -3,7 +3,7 @@
 //! Contract: builds, reads and checks views through [`outcore::runs`]; [`outcore_front::view`]
 //! reads the ranges and keys that users give. An unfinished view leaves nothing behind. `page.rs`
 //! has the options and the reports. `build.rs` makes views and adds to them, from the inputs of
-//! `found.rs`. `read.rs` writes their contents, and `look.rs` describes, checks and mounts them.
+//! `sources.rs`. `read.rs` writes their contents, and `look.rs` describes, checks and mounts them.
 //! `table.rs` has the differences for views of tables; `built.rs` and `written.rs` have the reports
 //! of both.
 
@@ -42,7 +42,7 @@ const BUILD: [Weight; 2] = [("sort runs", 1.0), ("merge runs", 1.0)];
 const MERGE: [Weight; 1] = [("merge", 1.0)];
 
 /// Fails for a directory with files that do not belong to a view. Runs that a killed build has left
-/// belong to one.
+/// count as files of a view.
 fn refuse_other_files(dir: &Path) -> Result<()> {
     let is_view = metadata::is_own_directory(dir) || dir.join("view.json").exists();
     metadata::refuse_others("view", dir, |name| is_view || name.starts_with("run-"))
@@ -83,7 +83,7 @@ impl Opened {
             ..Kept::default()
         };
         let resources = load(host, args, &DriveArgs::default())?;
-        let dir = host.copied(dir)?;
+        let dir = host.names().copied(dir)?;
         let resources = recorded(host, resources, &trace.record_io, &dir, kept)?;
         let resources = resources.measuring(measures);
         let view = view::open(&host.adopt(resources.pass_job(Vec::new())), &dir)?;
@@ -101,7 +101,7 @@ fn recorded(
     kept: Kept<'_>,
 ) -> Result<Resources> {
     if flags.path().is_none() {
-        return host.with_datasets(resources);
+        return host.names().add_to(resources);
     }
     let view = view::open(&resources.job(Vec::new()), dir)?;
     let runs = view.info().runs.into_iter().map(|(path, ..)| path);

@@ -79,8 +79,8 @@ impl Verb for Materialize {
             return Err(Error::usage("create output", "the result goes into a file").hint(hint));
         }
         let resources = load(host, &args.resources, &args.drives)?;
-        let name = host.output(&args.output, args.force)?;
-        let dir = host.copied(&args.dir)?;
+        let name = host.names().output(&args.output, args.force)?;
+        let dir = host.names().copied(&args.dir)?;
         let known = view::open(&resources.job(Vec::new()), &dir)?;
         let holds = match known.what() {
             ViewType::Rows(_) => {

@@ -38,8 +38,8 @@ fn or_lines(error: Error) -> Error {
     }
 }
 
-/// Fails for files of text that would be taken for numbers: text of a suitable length passes every
-/// other check.
+/// Fails for files of text that would be read as numbers: text whose length is a multiple of the
+/// record passes every other check.
 fn refuse_text(looked: &[ResolvedInput], format: &RecordFormat) -> Result<()> {
     let files = looked.iter().filter(|input| input.npy.is_none());
     let mut files = files.map(|input| &input.source);
@@ -68,7 +68,7 @@ pub(super) struct Asked<'a> {
     pub(super) what: What,
     /// How text is read, according to the kind.
     pub(super) text: &'a FormatArgs,
-    /// The target that copies are next to.
+    /// The target next to which copies are made.
     pub(super) beside: &'a Target,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct ViewSources {
 }
 
 impl ViewSources {
-    /// Those of a new view.
+    /// The files of a new view.
     pub(super) fn of(
         host: &dyn Host,
         args: &ViewBuildArgs,

@@ -1,7 +1,7 @@
 //! Views of tables: builds them, adds to them, reads them by row number and by key, and writes them
 //! as a table.
 //!
-//! Contract: that of the folder, which calls these functions if the input, or the view, is a table.
+//! Contract: as in [`super`], which calls these functions if the input, or the view, is a table.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub(super) fn build_view(
     }
     let keys = keys_of(&args.text.by, args.descending)?;
     let text = text::options(tables, &flags, &args.inputs)?.needing_keys(&keys)?;
-    let place = host.output(&args.output, args.force)?;
+    let place = host.names().output(&args.output, args.force)?;
     refuse_other_files(&place)?;
     let sources = sources_of(host, &args.inputs)?;
     check_inputs_kept(&sources, &args.inputs, &[place.to_path_buf()], false)?;
@@ -137,7 +137,7 @@ pub(super) fn append_to_view(
     done.report(host, stopwatch, &resources)
 }
 
-/// The notes about text: how it was read, and what was left out.
+/// The notes about text: how it was read, and which rows and values were left out.
 fn notes_of(host: &dyn Host, text: &TextOptions) -> Vec<String> {
     let mut notes = text.take_remarks();
     notes.iter().for_each(|remark| host.remark(remark));
@@ -223,7 +223,7 @@ pub(super) fn order_of(view: &SortedView) -> Result<String> {
     Ok(keys.collect::<Vec<_>>().join(", "))
 }
 
-/// A view of a table as a table.
+/// Writes a view of a table as a table.
 pub(super) fn materialize(
     host: &dyn Host,
     args: &ViewMaterializeArgs,

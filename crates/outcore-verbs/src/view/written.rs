@@ -48,7 +48,7 @@ pub(super) struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// In words.
+    /// The result in words.
     pub(super) fn text(&self) -> String {
         let done = &self.done;
         format!(

@@ -14,8 +14,8 @@ use super::page::{
     AddArgs, AdditionReport, DriveRemovalReport, RebalanceArgs, RebalanceReport, RemoveArgs,
 };
 use super::state::list_damages;
-use super::{advice, drives_file, open, resources, unequal};
-use crate::host::{Host, Weight, watch};
+use super::{Phase, advice, drives_file, open, resources, unequal, watched};
+use crate::host::{Host, Weight};
 use crate::report::{Listed, Moved, Stopwatch};
 use crate::verb::{Verb, Words};
 
@@ -29,7 +29,7 @@ fn moved(bytes: u64) -> Moved {
     }
 }
 
-/// In words: how many datasets, and how fast.
+/// The number of datasets and the rate, in words.
 fn moved_text(datasets: u64, bytes: u64, seconds: f64) -> String {
     format!(
         "{} of {} moved in {}: {}",
@@ -104,19 +104,16 @@ impl Verb for Remove {
         let device = resources.device();
         let volume = &open(host, &device)?;
         let file = drives_file(host)?;
-        let control = &host.adopt(resources.job(Vec::new())).control;
-        control.begin_phase("move", volume.bytes_beside(&args.drive));
-        let budget = volumes::budget();
-        let throttle = args.rate.throttle();
-        let removed = watch(host, control, Self::PHASES, || {
+        let phase = Phase {
+            weights: Self::PHASES,
+            bytes: volume.bytes_beside(&args.drive),
+            rate: &args.rate,
+        };
+        let removed = watched(host, &resources, phase, |watch| {
             let resources = TransferResources {
                 device: &device,
-                budget: &budget,
-                watch: Watch {
-                    check: &|| control.check(),
-                    advance: &|bytes| control.advance(bytes),
-                    throttle: throttle.as_ref(),
-                },
+                budget: &volumes::budget(),
+                watch,
             };
             volumes::remove_drive(volume, file, &args.drive, args.force, resources)
         })?;
@@ -167,16 +164,13 @@ impl Verb for Rebalance {
         let stopwatch = Stopwatch::start();
         let resources = resources(host)?;
         let volume: &DatasetVolume = &open(host, &resources.device())?;
-        let control = &host.adopt(resources.job(Vec::new())).control;
-        control.begin_phase("move", unequal(&volume.moves()?).1);
-        let throttle = args.rate.throttle();
-        let found = watch(host, control, Self::PHASES, || {
-            let watched = Watch {
-                check: &|| control.check(),
-                advance: &|bytes| control.advance(bytes),
-                throttle: throttle.as_ref(),
-            };
-            volume.rebalance(&volumes::budget(), watched)
+        let phase = Phase {
+            weights: Self::PHASES,
+            bytes: unequal(&volume.moves()?).1,
+            rate: &args.rate,
+        };
+        let found = watched(host, &resources, phase, |watch| {
+            volume.rebalance(&volumes::budget(), watch)
         })?;
         Ok(RebalanceReport {
             used: stopwatch.stop(moved(found.bytes), &[], &resources, None),

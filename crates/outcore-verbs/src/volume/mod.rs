@@ -1,10 +1,10 @@
 //! `volume`: directories on many drives as one place for datasets.
 //!
 //! Contract: [`outcore_front::volumes`] defines what a name means. Each verb opens the volume anew.
-//! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is an
-//! item of the host and a part of the report. `page.rs` has the options and the reports, `state.rs`
-//! makes and checks the volume, `replace.rs` rebuilds a drive, `drives.rs` adds and removes drives,
-//! `list.rs` lists and removes datasets, and `transfer.rs` moves them.
+//! A dataset appears whole or not at all and is checked when it is read. Each listed dataset is
+//! passed to [`Host::item`], and is a part of the report. `page.rs` has the options and the
+//! reports, `state.rs` makes and checks the volume, `replace.rs` rebuilds a drive, `drives.rs` adds
+//! and removes drives, `list.rs` lists and removes datasets, and `transfer.rs` moves them.
 
 mod drives;
 mod list;
@@ -23,10 +23,12 @@ use outcore_io::drive::Device;
 use outcore_io::units;
 use outcore_store::dataset::manifest::Manifest;
 use outcore_store::dataset::orphans::Orphan as Found;
-use outcore_store::dataset::{DatasetVolume, Named};
+use outcore_store::dataset::{DatasetVolume, Named, Watch};
 
-use crate::host::Host;
+use crate::host::{Host, Weight, watch};
 use crate::verb::VerbVisitor;
+
+use page::RateArgs;
 
 pub use page::TransferSummary;
 
@@ -48,7 +50,7 @@ pub(crate) fn visit_verbs(visitor: &mut impl VerbVisitor) {
 
 /// The drives file of the volume.
 fn drives_file(host: &dyn Host) -> Result<&Path> {
-    host.volume().ok_or_else(|| {
+    host.names().volume().ok_or_else(|| {
         Error::usage("open volume", "no volume is given")
             .hint("name its drives file with --volume drives.toml, or set OUTCORE_VOLUME")
     })
@@ -67,6 +69,40 @@ fn open(host: &dyn Host, device: &Arc<dyn Device>) -> Result<DatasetVolume> {
 /// The datasets with these names.
 fn named(names: &[PathBuf]) -> Result<Vec<Named>> {
     names.iter().map(|name| volumes::named(name)).collect()
+}
+
+/// The only phase of a verb that reads or moves datasets.
+struct Phase<'a> {
+    weights: &'static [Weight],
+    /// The bytes that it is expected to take.
+    bytes: u64,
+    rate: &'a RateArgs,
+}
+
+/// Does `work` with progress and at a limited rate, until the user stops it.
+fn watched<T>(
+    host: &dyn Host,
+    resources: &Resources,
+    phase: Phase<'_>,
+    work: impl FnOnce(Watch<'_>) -> Result<T>,
+) -> Result<T> {
+    let Phase {
+        weights,
+        bytes,
+        rate,
+    } = phase;
+    let control = &host.adopt(resources.job(Vec::new())).control;
+    for (name, _) in weights {
+        control.begin_phase(name, bytes);
+    }
+    let throttle = rate.throttle();
+    watch(host, control, weights, || {
+        work(Watch {
+            check: &|| control.check(),
+            advance: &|bytes| control.advance(bytes),
+            throttle: throttle.as_ref(),
+        })
+    })
 }
 
 /// Reports which drives are missing.
@@ -106,7 +142,7 @@ fn unequal(moves: &[Manifest]) -> (u64, u64) {
     (moves.len() as u64, bytes)
 }
 
-/// How to make drives equal, if they are not.
+/// The command that makes drives equal, if they are not.
 fn advice(unequal: u64, unequal_bytes: u64) -> Option<String> {
     (unequal > 0).then(|| {
         format!(
@@ -132,7 +168,7 @@ impl Orphans {
         }
     }
 
-    /// In words, if there are any.
+    /// The orphans in words, if there are any.
     fn text(self) -> Option<String> {
         let bytes = units::bytes(self.bytes);
         match self.files {
@@ -145,7 +181,7 @@ impl Orphans {
         }
     }
 
-    /// The same with the way to remove them.
+    /// The text, followed by the command that removes the orphans.
     fn advice(self) -> Option<String> {
         let text = self.text()?;
         Some(format!(

@@ -6,14 +6,13 @@
 use outcore::{Error, Result};
 use outcore_front::volumes;
 use outcore_io::units;
-use outcore_store::dataset::Watch;
 use outcore_store::dataset::replace::Replacement;
 use outcore_store::dataset::transfer::TransferResources;
 
 use super::page::{ReplaceArgs, ReplacementReport};
 use super::state::list_damages;
-use super::{drives_file, open, resources};
-use crate::host::{Host, Weight, watch};
+use super::{Phase, drives_file, open, resources, watched};
+use crate::host::{Host, Weight};
 use crate::report::{Listed, Moved, Place, Stopwatch};
 use crate::verb::{Verb, Words};
 
@@ -32,24 +31,21 @@ impl Verb for Replace {
         let device = resources.device();
         let volume = &open(host, &device)?;
         let drives_file = drives_file(host)?;
-        let control = &host.adopt(resources.job(Vec::new())).control;
-        control.begin_phase("rebuild", volume.bytes_on(&args.drive));
         let wanted = Replacement {
             drive: &args.drive,
             dir: &args.dir,
             gives_up: args.force,
         };
-        let budget = volumes::budget();
-        let throttle = args.rate.throttle();
-        let replaced = watch(host, control, Self::PHASES, || {
+        let phase = Phase {
+            weights: Self::PHASES,
+            bytes: volume.bytes_on(&args.drive),
+            rate: &args.rate,
+        };
+        let replaced = watched(host, &resources, phase, |watch| {
             let resources = TransferResources {
                 device: &device,
-                budget: &budget,
-                watch: Watch {
-                    check: &|| control.check(),
-                    advance: &|bytes| control.advance(bytes),
-                    throttle: throttle.as_ref(),
-                },
+                budget: &volumes::budget(),
+                watch,
             };
             volumes::replace(volume, drives_file, wanted, resources)
         })?;

@@ -9,7 +9,7 @@ use outcore_io::config::DriveSet;
 use outcore_io::units;
 use outcore_store::dataset::damage::Damage as Found;
 use outcore_store::dataset::manifest::Manifest;
-use outcore_store::dataset::{DatasetVolume, NewVolume, Watch, drives_of};
+use outcore_store::dataset::{DatasetVolume, NewVolume, drives_of};
 use outcore_store::mapping::Redundancy;
 use serde_json::json;
 
@@ -18,9 +18,10 @@ use super::page::{
     VolumeReport, VolumeStatus,
 };
 use super::{
-    Orphans, advice, drives_file, named, open, remark_absent, remark_damaged, resources, unequal,
+    Orphans, Phase, advice, drives_file, named, open, remark_absent, remark_damaged, resources,
+    unequal, watched,
 };
-use crate::host::{Host, Weight, watch};
+use crate::host::{Host, Weight};
 use crate::report::{Listed, Moved, Name, Place, Stopwatch};
 use crate::verb::{Verb, Words};
 
@@ -216,16 +217,13 @@ impl Verb for Scrub {
         // Datasets that cannot be read are reported below.
         let manifests = all.iter().filter_map(|name| volume.manifest(name).ok());
         let bytes: u64 = manifests.map(|manifest| manifest.payload_bytes()).sum();
-        let control = &host.adopt(resources.job(Vec::new())).control;
-        control.begin_phase("scrub", bytes);
-        let throttle = args.rate.throttle();
-        let damages = watch(host, control, Self::PHASES, || {
-            let watched = Watch {
-                check: &|| control.check(),
-                advance: &|bytes| control.advance(bytes),
-                throttle: throttle.as_ref(),
-            };
-            volume.scrub(names, &volumes::budget(), watched)
+        let phase = Phase {
+            weights: Self::PHASES,
+            bytes,
+            rate: &args.rate,
+        };
+        let damages = watched(host, &resources, phase, |watch| {
+            volume.scrub(names, &volumes::budget(), watch)
         })?;
         let damages = list_damages(host, damages);
         let orphans = match names {
@@ -337,7 +335,8 @@ fn risk_of(volume: &DatasetVolume, found: &Manifest, moves: &[Manifest]) -> Data
     }
 }
 
-/// The same as a line, if the dataset cannot be read, or its redundancy is incomplete.
+/// The risk of a dataset as a line, if the dataset cannot be read, or if its redundancy is
+/// incomplete.
 fn line_of_risk(risk: &DatasetRisk) -> String {
     let (name, drives) = (&risk.name.marked, risk.drives.join(", "));
     match risk.risk.as_str() {

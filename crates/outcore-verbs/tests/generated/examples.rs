@@ -40,7 +40,7 @@ pub(crate) fn calls<V: Verb>(
         let is_table = call.contains(".parquet") || call.contains("/\"");
         (has_output || is_table || !keeps).then_some(call)
     });
-    // One line each.
+    // Each example as one line.
     calls
         .filter(|call| call.len() < LINE_COLUMNS - INDENT && !call.contains('\\'))
         .collect()
@@ -119,7 +119,7 @@ fn literal(method: &str, values: &[String]) -> String {
     }
 }
 
-/// A text in quotes of the kind that it does not contain.
+/// A text between double or single quotes, whichever the text does not contain.
 fn quoted(text: &str) -> String {
     match text.contains('"') {
         false => format!("\"{text}\""),
@@ -127,7 +127,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// The words of a line of a shell; nothing where a shell does more with it than to split it.
+/// The words of a line of a shell; nothing if a shell would do more than split the line.
 fn words_of(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for letter in line.trim().chars() {

@@ -96,7 +96,7 @@ const NOT_OF_ARRAYS: [&str; 12] = [
     "top",
     "trace",
 ];
-/// The letters of GNU sort, which the command has as an option each.
+/// The letters of GNU sort, each of which is an option of the command.
 const ORDER: &str = "For lines and CSV, letters of GNU sort for keys without letters of their own: `\"n\"` compares numbers, `\"g\"` floating-point numbers, `\"h\"` sizes such as 2K, `\"M\"` months, `\"V\"` versions, `\"f\"` ignores case, `\"b\"` ignores leading blanks, `\"d\"` compares only blanks, letters and digits, `\"i\"` only printable characters, `\"R\"` is a random order that keeps equal keys together, `\"r\"` reverses";
 /// Keywords that take more than texts, with their types and the functions that turn their values
 /// into words.
@@ -315,7 +315,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
         (annotation.to_owned(), Some(default.to_owned()), method)
     };
     let takes_tables = !matches!(inputs, Inputs::Files | Inputs::Arrays);
-    // Most are of 64 bits.
+    // Most whole numbers have 64 bits.
     let number = match is(TypeId::of::<u128>()) {
         true => "wide",
         false => "number",
@@ -362,7 +362,7 @@ fn kind_of(arg: &Arg, name: &str, inputs: Inputs) -> (String, Option<String>, &'
             "dtype" => needs("npt.DTypeLike", "dtype"),
             "condition" | "expression" | "how" => needs("Expression", "text"),
             "expressions" => needs("Expressions", "joined"),
-            // It follows the output, which may be left out, so it needs a default.
+            // `by` follows the output. The output may be left out, so `by` needs a default.
             "by" => of("Keys", "()", "listed"),
             _ if is_whole => needs("SupportsIndex", number),
             _ if !choices.is_empty() => needs(&format!("Literal[{choices}]"), "text"),

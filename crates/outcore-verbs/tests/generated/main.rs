@@ -38,7 +38,7 @@ fn check(name: &str, text: &str) {
 }
 
 /// Fails if the text between the marks of `section` in the file at `name` is not `text`; writes it
-/// on request. A mark is a comment, between these signs.
+/// on request. A mark is a comment between `open` and `close`.
 fn check_section(name: &str, section: &str, (open, close): (&str, &str), text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use outcore_front::Spelling;
 
-/// Phrases that Python says otherwise, or not at all.
+/// Phrases that the texts for Python replace or leave out.
 const PHRASES: [(&str, &str); 82] = [
     (
         "If the program is called `sort` (ln -s \"$(command -v outcore)\" ~/bin/sort), it behaves as GNU sort does: \
@@ -86,7 +86,7 @@ const PHRASES: [(&str, &str); 82] = [
         "Store a file or a directory",
     ),
     ("@NAME/FILE", "name/file"),
-    // What the command prints, a function returns.
+    // A function returns the text that the command prints.
     (
         "Print the first lines, records or rows of the input",
         "Take the first lines, records or rows of the input",

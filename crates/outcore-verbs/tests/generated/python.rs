@@ -62,7 +62,7 @@ const OF_COMMAND: [&str; 6] = [
     "view verify",
 ];
 
-/// Whether Python has nothing of the verb `name`.
+/// Whether the verb `name` has no function in Python.
 pub(crate) fn is_of_command(name: &str) -> bool {
     OF_COMMAND.contains(&name)
 }
@@ -133,7 +133,7 @@ impl Place {
 pub(crate) struct Package {
     /// The modules, in the order of [`MODULES`].
     pub(crate) modules: [String; 8],
-    /// The statement that lists the names of functions and reports that the package offers.
+    /// The statement that lists the names of the functions and report classes of the package.
     pub(crate) names: String,
 }
 
@@ -271,7 +271,7 @@ struct Module {
     names: Vec<String>,
     /// The reports that its functions give.
     reports: Vec<&'static str>,
-    /// For each keyword its words, each with the verbs that have them.
+    /// For each keyword, the texts of its options, each with the verbs that use that option.
     options: BTreeMap<String, BTreeMap<String, Vec<&'static str>>>,
     /// The functions that document keywords, by keyword and text.
     documented: BTreeMap<(String, String), String>,
@@ -316,7 +316,7 @@ impl Module {
         }
     }
 
-    /// The options of a verb, and no function.
+    /// Collects the options of a verb without making a function.
     fn options<V: Verb>(&mut self) {
         let command = V::Args::augment_args(Command::new(V::NAME));
         let options = command.get_arguments().filter(|arg| !arg.is_positional());
@@ -362,7 +362,8 @@ impl Module {
         let arguments = command.get_arguments().filter(is_taken);
         let keywords = arguments.map(|arg| keyword(arg, V::INPUTS));
         let keywords: Vec<Keyword> = with_order(keywords, &command);
-        // As in Python's own functions: the source, the destination, and the rest.
+        // The order of parameters is that of Python's own functions: the source, the destination,
+        // the rest.
         let is_dst_optional = keywords
             .iter()
             .any(|keyword| keyword.name == "dst" && keyword.default.is_some());
@@ -393,7 +394,7 @@ impl Module {
             let parameter = |keyword: &&Keyword| match (&keyword.name[..], dst, &keyword.default) {
                 (name, ..) if is_star(keyword) => format!("*{name}: {},", keyword.annotation),
                 ("dst", Some(dst), _) => format!("dst: {dst},"),
-                // Only a table is kept, which is sorted by columns.
+                // Only a table is kept without an output, and a table is sorted by columns.
                 ("by", Some(KEPT), _) if V::NAME == RAISING => "by: Keys,".to_owned(),
                 (name, _, Some(default)) => format!("{name}: {} = {default},", keyword.annotation),
                 (name, _, None) => format!("{name}: {},", keyword.annotation),

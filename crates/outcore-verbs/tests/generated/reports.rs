@@ -30,7 +30,7 @@ from ._summary import JobReport, Report
 /// The report that all reports of verbs extend.
 const JOB: &str = "JobSummary";
 
-/// The import of what the reports on places extend.
+/// The import of the classes that the reports on places extend.
 const IMPORT: &str = "from ._reports import JobSummary\nfrom ._summary import Report\n";
 
 /// The names of all classes.

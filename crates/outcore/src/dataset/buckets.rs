@@ -7,7 +7,7 @@
 //!
 //! Bounds: distributing is one read and one write of the items. A function on buckets is one read
 //! and one write of those buckets. Memory holds the buckets in work, next to the chunks of a
-//! writing thread; the largest bucket must fit three times.
+//! writing thread; memory must have room for the largest bucket three times.
 
 use bytemuck::Pod;
 use std::path::Path;

@@ -158,7 +158,7 @@ impl Execution {
         Ok((counts, self.done(done)))
     }
 
-    /// Writes each item to the part that `route` gives it; returns the totals of the parts.
+    /// Writes each item to the part that `route` assigns to it; returns the totals of the parts.
     ///
     /// # Errors
     /// The errors of [`Execution::distribute_by`]. Usage: files and ranges differ in number.

@@ -1,7 +1,7 @@
 //! The starting point of Rust programs: memory, threads, drives and a device.
 //!
 //! Contract: a [`Context`] is a small value, cheap to clone; nothing is global. All datasets of one
-//! context reserve from its one memory limit, so two that run at once share it.
+//! context reserve from its one memory limit, so two datasets that run at once share that limit.
 //!
 //! ```
 //! use outcore::dataset::Context;

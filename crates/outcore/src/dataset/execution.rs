@@ -183,7 +183,7 @@ impl Execution {
         let item = records.item();
         let record_bytes = item.format.record_bytes();
         let shifted = match mode {
-            // The results of earlier passes do not exist.
+            // The results of earlier passes do not exist in this mode.
             Mode::Types | Mode::Plans if records.files.is_empty() => vec![Vec::new(); count],
             Mode::Types => vec![records.files.clone(); count],
             Mode::Plans | Mode::Run => shifted(&job, &records.files, record_bytes, count)?,
@@ -460,7 +460,7 @@ impl Execution {
         }
     }
 
-    /// Whether a step sorts the items of the pass before it directly, without a file in between.
+    /// Whether a step can sort the items of the previous pass directly, without a file in between.
     fn sorts_made(&self, ending: &Step) -> bool {
         match (ending, &self.items) {
             (Step::Sort { options, .. }, Items::Records(records)) => {
@@ -549,8 +549,8 @@ impl Execution {
         Ok(())
     }
 
-    /// Like `refine_files`, for steps that may make many items per position, for consumers that
-    /// need the number of items.
+    /// Like `refine_files`, but only if a step may make several items per position. Used by
+    /// consumers that need the number of items.
     pub(super) fn refine_many(&mut self) -> Result<()> {
         match &self.items {
             Items::Records(records) if records.table.yields() == Yield::Any => self.refine_files(),
@@ -664,7 +664,7 @@ impl Records {
         Ok(())
     }
 
-    /// Their type, with the header that their files would have.
+    /// The type of the records, with the header that their files would have.
     pub(super) fn item(&self) -> ItemType {
         ItemType {
             format: self.table.format().clone(),

@@ -128,7 +128,7 @@ impl Execution {
             Step::Reverse | Step::Scan(..) | Step::Merge { .. } => {
                 return Ok(self.plan(how_of(ending), &[Fate::Written], 1)?.to_string());
             }
-            // Its columns are known only after all files have been examined.
+            // The step's columns are known only after all files have been examined.
             _ => return Ok(text),
         };
         Ok(format!("{text}\n{plan}"))

@@ -2,8 +2,8 @@
 //!
 //! Contract: a [`LineSource`] represents the files as a front end knows them. Compressed files are
 //! unpacked if a step reads them more than once. Lines without a step are copied unchanged, if
-//! every file except for the last ends its last line. Checks report a file by the name that the
-//! caller knows.
+//! every file except for the last one ends with a terminator. Checks report a file by the name that
+//! the caller knows.
 
 use std::path::{Path, PathBuf};
 

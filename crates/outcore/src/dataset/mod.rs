@@ -6,7 +6,7 @@
 //! the destination. The item type may be known only at run time: steps are expressions, given
 //! orders, or functions over the bytes of a batch.
 //!
-//! The command and the Python package are thin layers over this module: a step and its options are
+//! The command and the Python package are thin layers over this module. A step and its options are
 //! defined only here, and every figure of a summary ([`Summary`]) comes from the engine.
 //!
 //! Bounds: memory is that of one pass at a time, under the job's budget; I/O is one read and one
@@ -189,7 +189,7 @@ impl ItemType {
         Table::read(files, &self.format, self.schema())
     }
 
-    /// The names of its numbers.
+    /// The names of the records' numbers.
     pub(crate) fn schema(&self) -> Schema {
         match &self.header {
             Some(header) if header.format.record_bytes() == self.format.record_bytes() => {

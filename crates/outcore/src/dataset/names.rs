@@ -143,7 +143,7 @@ impl Elements {
             ([one], [other]) => one.kind == other.kind && one.len_bytes == other.len_bytes,
             _ => false,
         };
-        // Bytes are also one-byte numbers.
+        // An array of bytes also matches one-byte numbers.
         let are_bytes = |format: &RecordFormat| {
             let is_bytes = found.keys().iter().all(|key| key.kind == KeyKind::Bytes);
             let byte = Number::new(NumberType::U8, Endian::NATIVE);

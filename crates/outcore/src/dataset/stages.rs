@@ -111,7 +111,7 @@ impl Passes {
 
 /// The parts of a dataset: sources and steps. Programs use the methods of [`TypedDataset`].
 pub trait Stages: Sized {
-    /// Its item type.
+    /// The type of the items of this part.
     type Item: Send;
     /// The input of the last pass.
     type Last: Sequence<Item = Self::Item>;
@@ -301,13 +301,13 @@ impl<P: Stages> Stages for Enumerated<P> {
 
 /// A step that needs all items: its work on files, and its description.
 pub trait Whole<T>: Sized {
-    /// Its result type.
+    /// The type of the step's results.
     type Made: Pod + Send;
 
-    /// Its description.
+    /// The description of the step.
     const TEXT: &'static str;
 
-    /// Whether it can write several files.
+    /// Whether the step can write several files.
     fn can_be_sharded(&self) -> bool {
         true
     }
@@ -358,7 +358,7 @@ where
     }
 
     fn is_made(&self) -> bool {
-        // Afterwards its results are files on scratch.
+        // After the step, its results are files on scratch.
         false
     }
 

@@ -62,9 +62,9 @@ pub enum Step {
     Call {
         /// The function.
         step: Arc<dyn BatchStep>,
-        /// Its result type.
+        /// The type of the function's results.
         made: ItemType,
-        /// Its number of results per item.
+        /// The number of results per item.
         yields: Yield,
     },
     /// The results of several expressions for each record, one after another.
@@ -123,7 +123,7 @@ pub enum Step {
 
 /// A step on lines that depends on the contents of their files: columns of CSV, named by a header.
 pub trait LateStep: Send + Sync {
-    /// Its description for people, as in "read lines -> sort".
+    /// The description of the step for people, as in "read lines -> sort".
     fn text(&self) -> &'static str;
 
     /// Examines the files, prepares them, and returns the step to run.
@@ -142,7 +142,7 @@ pub struct Settled {
 }
 
 impl Step {
-    /// Whether it works item by item, so that it fuses with its neighbours.
+    /// Whether the step works item by item, so that it fuses with its neighbours.
     pub fn is_fused(&self) -> bool {
         matches!(
             self,
@@ -154,7 +154,7 @@ impl Step {
         )
     }
 
-    /// Whether it reads files directly, and not the results of a table.
+    /// Whether the step reads files directly, and not the results of a table.
     pub(super) fn reads_files(&self) -> bool {
         matches!(
             self,
@@ -166,7 +166,7 @@ impl Step {
         )
     }
 
-    /// Whether its results for records can be written as shards.
+    /// Whether the step's results for records can be written as shards.
     pub(super) fn can_be_sharded(&self) -> bool {
         match self {
             Step::Sort { options, .. } => !options.unique,
@@ -175,7 +175,7 @@ impl Step {
         }
     }
 
-    /// The step as taken with records of type `now`.
+    /// The step for records of type `now`.
     pub(super) fn of_records(self, now: &ItemType) -> Result<Step> {
         match &self {
             Step::Sort { by: Some(by), .. } | Step::Merge { by: Some(by), .. } => {
@@ -194,7 +194,7 @@ impl Step {
         }
     }
 
-    /// The step as taken with lines that end with `terminator`.
+    /// The step for lines that end with `terminator`.
     pub(super) fn of_lines(self, terminator: u8) -> Result<Step> {
         let whole = |unique, count| Step::SortLines {
             order: Arc::new(ByteOrder),

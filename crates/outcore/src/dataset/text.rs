@@ -88,12 +88,12 @@ impl Lines {
         })
     }
 
-    /// Each distinct line once, in the order of their bytes.
+    /// Each distinct line once, in the order of the bytes.
     pub fn unique(self) -> Self {
         self.then(Step::Unique)
     }
 
-    /// Each distinct line once, preceded by its count, in the order of their bytes.
+    /// Each distinct line once, preceded by its count, in the order of the bytes.
     pub fn count_each(self) -> Self {
         self.then(Step::Count { counted: None })
     }

@@ -159,7 +159,7 @@ impl<P: Stages> TypedDataset<P> {
         self.fold(0, |count, _| count + 1, |a, b| a + b)
     }
 
-    /// Their sum: exact for integers, in `f64` for floats.
+    /// The sum of all items: exact for integers, in `f64` for floats.
     ///
     /// # Errors
     /// The errors of [`TypedDataset::fold`].
@@ -171,7 +171,7 @@ impl<P: Stages> TypedDataset<P> {
         primitives::sum(&settled.passes.job(), &settled.last)
     }
 
-    /// The smallest item; NaN if there is one.
+    /// The smallest item; NaN if any item is NaN.
     ///
     /// # Errors
     /// The errors of [`TypedDataset::fold`].
@@ -183,7 +183,7 @@ impl<P: Stages> TypedDataset<P> {
         primitives::min(&settled.passes.job(), &settled.last)
     }
 
-    /// The largest item; NaN if there is one.
+    /// The largest item; NaN if any item is NaN.
     ///
     /// # Errors
     /// The errors of [`TypedDataset::fold`].
@@ -317,8 +317,8 @@ where
     }
 
     /// Merges files that are each in order already: one read and one write, where a sort takes two
-    /// of each. It must precede all other steps except for those that need all items. The result
-    /// goes to one file. An input file that is not in order is an error.
+    /// of each. The merge must precede all other steps except for those that need all items. The
+    /// result goes to one file. An input file that is not in order is an error.
     pub fn merge(self) -> TypedDataset<Behind<P, Merged>>
     where
         P::Item: Sortable,

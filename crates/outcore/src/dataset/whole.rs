@@ -24,7 +24,7 @@ pub struct InOrder {
 }
 
 impl InOrder {
-    /// Their natural order.
+    /// The natural order of the items.
     pub(super) fn of<T: Sortable>(options: SortOptions) -> Self {
         InOrder {
             format: T::format(),

@@ -1,10 +1,10 @@
 //! The threads of one phase: started together, stopped together, one failure.
 //!
 //! Contract: [`ThreadGroup::run`] calls the work once per thread and waits for all. The result is
-//! the first failure: an error, a panic, or a thread that the system refuses. It replaces an
-//! interruption, even an earlier one, and makes [`ThreadGroup::check`] fail in the other threads,
-//! so that they stop at their next check. Cancelling the job does the same. With one thread the
-//! work runs on the caller's thread, which keeps runs on an in-memory device repeatable.
+//! the first failure: an error, a panic, or a thread that the system refuses. A failure replaces an
+//! interruption, even an earlier one. It makes [`ThreadGroup::check`] fail in the other threads, so
+//! that they stop at their next check. Cancelling the job does the same. With one thread the work
+//! runs on the caller's thread, which keeps runs on an in-memory device repeatable.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,7 +43,8 @@ impl<'a> ThreadGroup<'a> {
     /// The same threads, near the known drives of `volume`, if the machine has several NUMA nodes.
     pub(crate) fn near(self, volume: &Volume) -> Self {
         ThreadGroup {
-            // A single thread is the caller's, which continues elsewhere and must not be bound.
+            // With one thread, the work runs on the caller's thread, which must stay free to run on
+            // any node.
             nodes: match self.threads > 1 && nodes::has_several() {
                 true => nodes::deal(&volume.nodes(), self.threads),
                 false => Vec::new(),

@@ -1,9 +1,9 @@
 //! Rearranges the bytes of 16-byte records.
 //!
 //! Contract: [`ByteOrder`] moves the bytes of each record to other places and flips some of their
-//! bits, the same in every record, with one shuffle instruction if the machine has one. N.B.
-//! encoding and decoding a 16-byte record with an 8-byte key this way takes a sixth of the time of
-//! going number by number.
+//! bits. It does the same in every record, with one shuffle instruction if the machine has one.
+//! N.B. encoding and decoding a 16-byte record with an 8-byte key this way takes a sixth of the
+//! time of going number by number.
 
 #![allow(unsafe_code)]
 

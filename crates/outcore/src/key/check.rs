@@ -5,12 +5,12 @@
 //! so threads can share a file. A record is unordered if its key is smaller than the key of the
 //! record before it, as in valsort. Options also count ties in the wrong byte order, or equal keys,
 //! as unordered. The checksum is the 128-bit sum of a hash of every record, so it does not depend
-//! on their order: two files with the same count and checksum hold the same records, except with a
+//! on their order. Two files with the same count and checksum hold the same records, except with a
 //! probability of 2^-64. For gensort records the hash is zlib's CRC-32, which gives the checksums
 //! of sortbenchmark.org; for all others it is XXH3-64.
 //!
 //! N.B. the finalizer of splitmix64 is faster on records of 8 bytes. XXH3 still keeps up with the
-//! drives, and it is one definition for every size that other programs can compute
+//! drives. It is one definition for records of every size, and other programs can compute it
 //! (docs/decisions/0022).
 
 use std::cmp::Ordering;
@@ -149,7 +149,7 @@ pub struct Checker {
     order: Order,
     options: CheckOptions,
     is_gensort: bool,
-    /// Whether one word is not enough for every comparison.
+    /// Whether some comparisons need more than one word.
     is_deep: bool,
     report: CheckReport,
     first: Vec<u8>,
@@ -230,7 +230,7 @@ impl Checker {
 
     /// The report for a stream that has ended.
     ///
-    /// Errors (corrupt): it ended inside a record.
+    /// Errors (corrupt): the stream ended inside a record.
     pub fn finish(self) -> Result<CheckReport> {
         if self.partial.is_empty() {
             return Ok(self.report);
@@ -318,7 +318,7 @@ impl Checker {
         let count = records.len() / record_bytes;
         let mask = self.order.key_mask(0);
         let mut words = [0; BATCH + 1];
-        // The very first record is compared with itself, and corrected below.
+        // The very first record is compared with itself; its result is corrected below.
         let has_before = self.report.records > 0;
         let before = if has_before {
             self.last.as_slice()
@@ -507,7 +507,8 @@ mod tests {
         })
     }
 
-    /// Records of `kinds` kinds, some of which have a byte of their own.
+    /// Records of `kinds` kinds; records of one kind are equal, except that a few differ in their
+    /// last byte.
     fn few_kinds(record_bytes: usize, count: usize, seed: u64, kinds: u64) -> Vec<u8> {
         let hash = |number: u64| XxHash3_64::oneshot_with_seed(seed, &number.to_le_bytes());
         let mut bytes = Vec::with_capacity(count * record_bytes);

@@ -76,7 +76,7 @@ impl Outside {
 }
 
 /// The hint for a `name` that is an expression, or that gives a column an order in another
-/// notation: a minus before one of the columns `names`, or a word after a blank.
+/// notation. Such a notation is a minus before one of the columns `names`, or a word after a blank.
 pub fn key_hint<N: AsRef<str>>(name: &str, names: &[N]) -> Option<String> {
     let is_known = |name: &&str| names.iter().any(|known| known.as_ref() == *name);
     if let Some(known) = name.strip_prefix('-').filter(is_known) {

@@ -15,13 +15,13 @@ const WRITE: &str = "write .npy header";
 /// A named field of a structured dtype.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NpyField {
-    /// Its name; fields of inner structs are `outer.inner`.
+    /// The name of the field; fields of inner structs are `outer.inner`.
     pub name: String,
     /// Offset in the record.
     pub offset_bytes: usize,
     /// Length in the record.
     pub len_bytes: usize,
-    /// Its content; `None` if it cannot be ordered (void).
+    /// The content of the field; `None` if it cannot be ordered (void).
     pub kind: Option<KeyKind>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Element {
     bytes: usize,
     /// Content of a plain element; `None` for void and for numbers without an order.
     kind: Option<KeyKind>,
-    /// Whether it is a number that has no order here.
+    /// Whether the element is a number that has no order here.
     is_unordered: bool,
     /// The fields of a structured dtype.
     pub(super) fields: Vec<NpyField>,

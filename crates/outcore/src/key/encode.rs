@@ -46,13 +46,13 @@ pub fn complement(part: &mut [u8]) {
 /// A decimal number in text: a sign, and digits on both sides of the point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Decimal<'a> {
-    /// Whether it begins with a minus sign.
+    /// Whether the number begins with a minus sign.
     pub is_negative: bool,
     /// Digits before the point.
     pub whole: &'a [u8],
     /// Digits after the point.
     pub fraction: &'a [u8],
-    /// The power of ten by which it is multiplied.
+    /// The power of ten by which the number is multiplied.
     pub exponent: i64,
 }
 
@@ -75,7 +75,8 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// Length of its text, without the power of ten and without a point that no digit follows.
+    /// Length of the number's text, without the power of ten and without a point that no digit
+    /// follows.
     pub fn len_bytes(&self) -> usize {
         let point = usize::from(!self.fraction.is_empty());
         usize::from(self.is_negative) + self.whole.len() + point + self.fraction.len()

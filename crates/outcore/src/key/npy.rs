@@ -4,7 +4,7 @@
 //! becomes a [`RecordFormat`]:
 //!
 //! - a one-dimensional array of numbers is a file of numbers;
-//! - a row of an array of more dimensions is a record: a vector of all its elements;
+//! - a row of an array with several dimensions is a record: a vector of all elements of the row;
 //! - a structured dtype is a record whose fields are the keys in order, or those chosen by name.
 //!
 //! Some types are read as others: booleans as `u8`, dates and time spans as `i64` (NaT is the

@@ -9,9 +9,10 @@
 //!   complemented
 //!
 //! Strings compare as unsigned bytes. A descending job reverses every field, so a field marked
-//! `desc` becomes ascending in it. The raw part omits bytes of key fields: when it is reached the
-//! keys are equal, and because every map is a bijection except for NaNs, those bytes are equal as
-//! well. So a gensort record's string is the record itself, and that of an integer is the number.
+//! `desc` becomes ascending in it. The raw part omits bytes of key fields. A comparison reaches it
+//! only if the keys are equal, and every map is a bijection except for NaNs, so those bytes are
+//! equal as well. So a gensort record's string is the record itself, and that of an integer is the
+//! number.
 //!
 //! Word `d` is bytes `8d..8d+8` of the string, zero padded, as a big-endian integer. Each word is
 //! compiled once into a small program; loops over many records ([`Order::each_word`]) select the
@@ -181,7 +182,7 @@ impl Order {
     }
 }
 
-/// By its definition, for code that orders items of all kinds; the methods above need no keys.
+/// The order as keys, for code that orders items of any kind; the methods above need no keys.
 impl SortKey for Order {
     fn append_key(&self, record: &[u8], key: &mut Vec<u8>) -> Result<(), NoKey> {
         let end = key.len() + self.key_bytes;
@@ -477,7 +478,7 @@ mod tests {
                     .prop_map(|(format, options, mut bytes, is_repeated)| {
                         let record_bytes = format.record_bytes();
                         if is_repeated && bytes.len() > record_bytes {
-                            // Equal except for one byte, so that there are ties.
+                            // The records are equal except for one byte, so that there are ties.
                             let at = usize::from(bytes[0]) % record_bytes;
                             let (first, rest) = bytes.split_at_mut(record_bytes);
                             let kept = rest[at];
@@ -650,7 +651,7 @@ mod tests {
                     let record = (bits as u32).to_ne_bytes();
                     let word = order.word(&record, 0);
                     match scalar.kind.is_float() {
-                        // By its value, then by its bits.
+                        // A float compares by its value, then by its bits.
                         true => prop_assert_eq!(word as u32, four[0]),
                         false => prop_assert_eq!(word, u64::from(four[0]) << 32),
                     }

@@ -1,11 +1,11 @@
 //! Records: number types, key fields and the format of a record, with their text forms.
 //!
 //! Contract: a [`RecordFormat`] is a fixed record size and the key fields inside it; without key
-//! fields the records have no order ([`RecordFormat::check_order`]). Every constructor checks it,
-//! so later layers never meet a key beyond the record. Fields are compared in the given order; a
-//! field of several numbers compares them one after another (the 32-float vectors of the LLNL
-//! poster are `f32x32`). [`RecordFormat::parse_type`] reads the text printed by `Display` back to
-//! an equal format.
+//! fields the records have no order ([`RecordFormat::check_order`]). Every constructor checks the
+//! format, so later layers never see a key beyond the record. Fields are compared in the given
+//! order; a field of several numbers compares them one after another (the 32-float vectors of the
+//! LLNL poster are `f32x32`). [`RecordFormat::parse_type`] reads the text printed by `Display` back
+//! to an equal format.
 //!
 //! | text | record |
 //! |---|---|
@@ -135,7 +135,7 @@ impl Endian {
 pub struct Number {
     /// Which number.
     pub kind: NumberType,
-    /// Its byte order in the file.
+    /// The byte order of the number in the file.
     pub endian: Endian,
 }
 
@@ -188,14 +188,14 @@ pub struct KeyField {
     pub offset_bytes: usize,
     /// Length of the field.
     pub len_bytes: usize,
-    /// Its content.
+    /// The content of the field.
     pub kind: KeyKind,
     /// Largest first.
     pub descending: bool,
 }
 
 impl KeyField {
-    /// Whether it contains floats, whose NaNs are one key.
+    /// Whether the field contains floats, whose NaNs are one key.
     pub fn is_of_floats(&self) -> bool {
         matches!(self.kind, KeyKind::Numbers(number) if number.kind.is_float())
     }

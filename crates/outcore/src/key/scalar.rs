@@ -31,7 +31,7 @@ pub(crate) struct ScalarOrder {
 macro_rules! number_maps {
     ($encode:ident, $decode:ident, $unsigned:ty, $class:ident, $order:ident, $restore:ident) => {
         /// Converts numbers, loaded as native integers from the file's bytes, to integers in the
-        /// wanted order. Panics if the class is another.
+        /// wanted order. Panics if the scalar has another class.
         pub(crate) fn $encode(&self, values: &mut [$unsigned]) {
             assert_eq!(self.class, ScalarClass::$class, "numbers of another size");
             let flip: $unsigned = if self.descending { <$unsigned>::MAX } else { 0 };

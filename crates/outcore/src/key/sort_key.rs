@@ -6,8 +6,8 @@
 //! function of the item. Keys are made when needed and never stored on a drive. Text encodings:
 //! [`super::encode`].
 //!
-//! Two orders are faster because their keys need not be made: items that are their own keys
-//! ([`SortKey::is_item`]), and records of fixed fields, whose key is read in place as words
+//! Two orders are faster because their keys need not be made. Some items are their own keys
+//! ([`SortKey::is_item`]). The key of a record of fixed fields is read in place as words
 //! ([`super::order`]). Single numbers are even simpler: they are converted to unsigned integers in
 //! place ([`super::scalar`]).
 //!
@@ -20,13 +20,14 @@ use std::sync::Arc;
 /// Tie-break between items of equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tie {
-    /// Their bytes, ascending (GNU sort's last resort): the output depends only on the items.
+    /// The bytes of the items, ascending (GNU sort's last resort): the output depends only on the
+    /// items.
     #[default]
     Bytes,
-    /// Their bytes, the largest first (GNU sort's last resort under `-r`).
+    /// The bytes of the items, the largest first (GNU sort's last resort under `-r`).
     BytesDescending,
-    /// Their position in the input (GNU sort's `-s`, `--stable`): the caller keeps the order of
-    /// equal keys.
+    /// The position of the items in the input (GNU sort's `-s`, `--stable`): the caller keeps the
+    /// order of equal keys.
     Position,
 }
 
@@ -55,7 +56,7 @@ impl NoKey {
         NoKey(BLANK.to_owned())
     }
 
-    /// Whether it is [`NoKey::blank`].
+    /// Whether this is [`NoKey::blank`].
     pub fn is_blank(&self) -> bool {
         self.0 == BLANK
     }
@@ -140,8 +141,8 @@ impl Rank {
 
 /// Order of two keys or items as strings of unsigned bytes, a prefix first.
 ///
-/// N.B. an empty string is never passed to `memcmp`. Its address may be invalid (an empty `Vec` or
-/// `Box` points to no memory), and the C library's masked load of such an address traps into
+/// N.B. an empty string is never passed to `memcmp`. Its address may be invalid, because an empty
+/// `Vec` or `Box` points to no memory. The C library's masked load of such an address traps into
 /// microcode, which takes ninety times as long (docs/decisions/0022).
 #[inline(always)]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {

@@ -1,12 +1,12 @@
 //! Records of 16 bytes as native integers in the wanted order, and back.
 //!
 //! Contract: after [`WholeOrder::encode`] a record is its order string ([`super::order`]) as a
-//! native `u128`; [`WholeOrder::decode`] restores the exact bytes. This needs a string as long as
-//! the record in which each byte of the record occurs once: key fields that do not overlap,
-//! followed by the record's other bytes as a tie-break. Equal integers are then equal records, and
-//! such a record is sorted like a scalar: in place, without references. If no field is a float,
-//! encoding and decoding only move bytes and flip bits; otherwise they work in batches that fit in
-//! the first-level cache. Nothing is allocated.
+//! native `u128`; [`WholeOrder::decode`] restores the exact bytes. This needs a string that is as
+//! long as the record and contains each byte of the record once. Such a string has key fields that
+//! do not overlap, followed by the record's other bytes as a tie-break. Equal integers are then
+//! equal records, and such a record is sorted like a scalar: in place, without references. If no
+//! field is a float, encoding and decoding only move bytes and flip bits; otherwise they work in
+//! batches that fit in the first-level cache. Nothing is allocated.
 
 use super::byte_order::ByteOrder;
 use super::order::{Order, whole_atoms_of};

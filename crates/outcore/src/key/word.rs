@@ -1,10 +1,10 @@
 //! The small programs that compute one word of a record's order string.
 //!
 //! Contract: an order string is a list of [`Atom`]s. [`compile`] splits it into 8-byte words and
-//! selects the fastest [`Word`] for each: one unaligned load if the word consists of raw bytes, one
-//! number or a pair of them, and shifted pieces only if nothing simpler fits. A program reads only
-//! inside the record (its offsets are checked when it is compiled, and again by the slice when it
-//! runs) and allocates nothing.
+//! selects the fastest [`Word`] for each. This is one unaligned load if the word consists of raw
+//! bytes, of one number or of two. Shifted pieces are used only if nothing simpler fits. A program
+//! reads only inside the record (its offsets are checked when it is compiled, and again by the
+//! slice when it runs) and allocates nothing.
 
 use super::normal::{Map, nan_image, order_f16, order_f32, order_f64};
 use super::normal::{restore_f16, restore_f32, restore_f64};
@@ -26,7 +26,8 @@ pub(super) enum Atom {
 }
 
 impl Atom {
-    /// Whether its bytes are only moved and their bits flipped, independently of their values.
+    /// Whether the bytes of this run are only moved and their bits flipped, independently of their
+    /// values.
     pub(super) fn is_fixed(&self) -> bool {
         match self {
             Atom::Bytes { .. } => true,

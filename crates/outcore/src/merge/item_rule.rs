@@ -12,7 +12,8 @@ use crate::read::framing::ItemFraming;
 
 /// Largest number of 16-byte words in a prefix: records have one word, lines and rows have all.
 pub(crate) const PREFIX_WORDS: usize = 4;
-/// The first bytes of an order string, padded with zeros: they order records as far as they differ.
+/// The first bytes of an order string, padded with zeros. Items whose prefixes differ are in the
+/// order of the prefixes.
 pub(crate) type Prefix = [u128; PREFIX_WORDS];
 
 /// How items are stored in a run, and how their contents compare.

@@ -30,8 +30,8 @@ trait Items: Send {
     /// The end, including the framing, of the head of `run`, which begins at `at` in the loaded
     /// part.
     fn end(&self, loaded: &[u8], at: usize, run: usize) -> usize;
-    /// Whether the head `a` comes before `b`, by their words and the rest; may change the word of
-    /// the other one.
+    /// Whether the head `a` comes before `b`, by their words, then by the rest. May change the word
+    /// of the head that comes later.
     fn beats(&self, runs: &LoadedRuns<'_>, a: &mut Node<u64>, b: &mut Node<u64>) -> bool;
 }
 
@@ -79,10 +79,10 @@ impl Records {
 /// The item at the head of a run.
 #[derive(Debug, Clone, Default)]
 struct Head {
-    /// Start of its content in the loaded part, and its end.
+    /// Start and end of the item's content in the loaded part.
     at: usize,
     end: usize,
-    /// Its key, if that is not the content.
+    /// The key of the item, if that is not the content.
     key: Vec<u8>,
     /// The key of the previous head; empty while a head is its own key and loaded.
     base: Vec<u8>,

@@ -3,8 +3,8 @@
 //! Contract: a [`Bucket`] holds all elements of one range of keys as [`Segment`]s in no fixed
 //! order. A segment on scratch is verified when all of it is read, against a checksum seeded by its
 //! location. For ordered jobs each segment lists its [`InputRun`]s: runs of elements that were
-//! consecutive in the input, with a position that sorts the input runs of a bucket in input order.
-//! No element carries its own position.
+//! consecutive in the input. Each has a position, which sorts the input runs of a bucket in input
+//! order. No element carries its own position.
 
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
@@ -23,11 +23,11 @@ pub(crate) struct InputRun {
     pub(crate) position: u64,
     /// Number of elements.
     pub(crate) count: u32,
-    /// Their bytes.
+    /// The number of their bytes.
     pub(crate) bytes: u32,
 }
 
-/// The copy of a segment in memory on scratch, with its checksum as for any segment there.
+/// The copy on scratch of a segment in memory. It has a checksum like any segment on scratch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScratchCopy {
     pub(crate) address: ScratchAddress,
@@ -40,7 +40,7 @@ pub(crate) enum Location {
     /// In memory, from the start of the buffer.
     Memory {
         buf: Buf,
-        /// Its copy, which only a run that continues this one reads.
+        /// The copy of the segment on scratch, which only a run that continues this one reads.
         copy: Option<Box<ScratchCopy>>,
     },
     /// On scratch, from the start of the address; the checksum is over the payload.
@@ -56,13 +56,13 @@ pub(crate) struct Segment {
     pub(crate) location: Location,
     /// Bytes of elements.
     pub(crate) payload_bytes: u32,
-    /// Number of elements that begin in it.
+    /// Number of elements that begin in the segment.
     pub(crate) items: u32,
-    /// Whether it stays in memory by a reservation, which is returned once the segment has been
-    /// read.
+    /// Whether the segment stays in memory by a reservation, which is returned once the segment has
+    /// been read.
     pub(crate) is_resident: bool,
-    /// Whether its only item continues in the next segment of its bucket: an item longer than a
-    /// buffer is a chain of segments that contain nothing else.
+    /// Whether the segment's only item continues in the next segment of its bucket: an item longer
+    /// than a buffer is a chain of segments that contain nothing else.
     pub(crate) is_continued: bool,
     /// Runs of the input, in the order of the payload; empty unless the job is ordered.
     pub(crate) input_runs: Box<[InputRun]>,
@@ -76,7 +76,7 @@ impl Location {
 }
 
 impl Segment {
-    /// Bytes that it takes on scratch and in a read.
+    /// Bytes that the segment takes on scratch and in a read.
     pub(crate) fn stored_bytes(&self) -> usize {
         block_ceil(u64::from(self.payload_bytes)) as usize
     }
@@ -131,19 +131,20 @@ pub(crate) struct Bucket<K = ()> {
     pub(crate) depth: usize,
     /// Whether all keys are equal.
     pub(crate) is_equal: bool,
-    /// If items are only counted: the bytes of the item, of which all items are copies.
+    /// If items are only counted: the bytes of one item; all items are copies of it.
     pub(crate) copies_of: Option<Box<[u8]>>,
     /// Data of this kind of job.
     pub(crate) kind: K,
 }
 
 impl<K> Bucket<K> {
-    /// Bytes that its segments take on scratch and in reads.
+    /// Bytes that the bucket's segments take on scratch and in reads.
     pub(crate) fn stored_bytes(&self) -> usize {
         self.segments.iter().map(Segment::stored_bytes).sum()
     }
 
-    /// Whether it has items and none of their bytes: an earlier run of the job has written them.
+    /// Whether the bucket has items and none of their bytes: an earlier run of the job has written
+    /// them.
     pub(crate) fn is_written(&self) -> bool {
         self.counts.items > 0 && self.segments.is_empty() && self.copies_of.is_none()
     }

@@ -1,30 +1,28 @@
-//! Checkpoints of a job that can be resumed: when, by whom, and what is recorded.
+//! Checkpoints of a job that can be resumed: how its threads make them, and what they record.
 //!
-//! Contract: a checkpoint is due after a part of the data ([`PARTS`]). If the last one was not
-//! [`SHORT`], [`COST_PARTS`] times its duration must also have passed, so that checkpoints take
-//! about 2 % of the time. After a quarter of the data, [`FAR_COST_PARTS`] times its duration are
-//! enough, so that a short job on a slow drive repeats little. The first checkpoint of a phase
-//! waits for data only. Then each thread ends its writes in flight and joins the meeting. The last
-//! one to join syncs the files, records the progress of all, and commits the journal; only then
-//! do the threads go on. During a distribution, the records are the blocks that each thread has
-//! distributed and its segments on scratch, and at its end the copies of the others
-//! ([`super::copies`]). Afterwards they are the ranges of the output, the checksums of the writes
-//! that have ended, and the edge blocks that are not full; or the parts of rows that their sink has
-//! written. The last record names the finished file ([`LastRecord::finish`]), just before it gets
-//! its name.
+//! Contract: when a checkpoint is due ([`super::pace`]), each thread ends its writes in flight and
+//! joins the meeting. The last one to join syncs the files, records the progress of all, and
+//! commits the journal; only then do the threads go on. During a distribution, the records list the
+//! blocks that each thread has distributed, and its segments on scratch. At the end of the
+//! distribution, they list the copies of the segments in memory ([`super::copies`]). Later records
+//! list the ranges of the output, the checksums of the writes that have ended, and the edge blocks
+//! that are not full. If a sink takes rows, they list the parts that it has written. The last
+//! record names the finished file ([`LastRecord::finish`]), just before that file gets its name.
 //!
 //! With the first commit the directories of the job are marked: from then on they stay if the job
 //! fails or is killed. Segments stay on scratch until the output that contains them is recorded.
 //!
-//! Bounds: the journal's buffer; two words per bucket and thread, and per task since the last
-//! checkpoint, with the addresses of its segments; three words per write since then.
+//! Bounds: the journal's buffer; two words per bucket and thread; per task since the last
+//! checkpoint, two words and the addresses of its segments; three words per write since then.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::bucket::{Bucket, InputRun, Location, Out, ScratchCopy, Segment};
+use super::meeting::Meeting;
+use super::pace::Pace;
 use super::restored::{
     BLOCKS, Continued, EDGE_BYTES, EDGES, FINISHED, Finished, IDENTITY, Identity, KEPT, KeptKind,
     PART_STATE, PIECES, PartsRecord, PartsWritten, RANGES, RESUMED, ROW_PARTS, RUNS, SEGMENTS,
@@ -34,7 +32,6 @@ use super::restored::{
 use crate::job::thread_group::ThreadGroup;
 use crate::writer::{Ranges, Writer, WrittenPiece};
 use outcore_io::Result;
-use outcore_io::drive::Device;
 use outcore_io::drive::private_dir::Resumable;
 use outcore_io::journal::{Journal, Progress};
 use outcore_io::memory::Budget;
@@ -42,24 +39,11 @@ use outcore_io::output::StagedOutput;
 use outcore_io::port::Volume;
 use outcore_io::scratch::{Scratch, ScratchAddress};
 
-/// Checkpoints per phase at most, and the bytes between two of them.
-const PARTS: u64 = 32;
-const BETWEEN_BYTES_MIN: u64 = 256 << 10;
-const BETWEEN_BYTES_MAX: u64 = 4 << 30;
-/// The time between two checkpoints, as a multiple of the duration of the last one, unless that was
-/// short.
-const COST_PARTS: u32 = 50;
-/// The same after one part in [`FAR_PARTS`] of the data.
-const FAR_COST_PARTS: u32 = 10;
-const FAR_PARTS: u64 = 4;
-const SHORT: Duration = Duration::from_millis(5);
 /// Segments that a distribution leaves in memory are copied to scratch if their bytes are at most
 /// one part in this many of the job's I/O.
 const COPIES_PARTS: u64 = 50;
-/// Longest payload of a record here.
+/// Longest payload of a record of a checkpoint.
 const RECORD_BYTES: usize = 48 << 10;
-/// How long a thread waits before it looks whether another one has failed.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// The journal of a job and the meetings of its threads.
 pub(crate) struct Checkpoints<'a> {
@@ -144,7 +128,7 @@ impl Entries {
     }
 }
 
-/// Output that is not recorded yet, and the segments that it was made of.
+/// Output that is not recorded yet, and the segments from which it was made.
 #[derive(Default)]
 struct Written {
     ranges: Vec<Range<u64>>,
@@ -216,7 +200,7 @@ impl<'a> Checkpoints<'a> {
             mark,
             is_marked: AtomicBool::new(continued.is_some()),
             meeting: Meeting::default(),
-            pace: Pace::new(data_bytes, volume.device().as_ref()),
+            pace: Pace::new(data_bytes, volume.device().thread_cpu_ns().is_some()),
             moved: (0..settled.size.threads).map(|_| moved()).collect(),
             written: Mutex::default(),
             last_parts: Mutex::new(parts.unwrap_or(0)),
@@ -231,7 +215,7 @@ impl<'a> Checkpoints<'a> {
         let journal = self.journal.into_inner();
         LastRecord {
             journal: journal.unwrap_or_else(PoisonError::into_inner),
-            total_bytes: self.pace.total_bytes,
+            total_bytes: self.pace.total_bytes(),
         }
     }
 
@@ -241,7 +225,7 @@ impl<'a> Checkpoints<'a> {
         self.pace.begin();
     }
 
-    /// Ends the part of a thread in a phase; later meetings do not wait for it.
+    /// Takes a thread out of a phase; later meetings do not wait for the thread.
     pub(crate) fn leave(&self) {
         self.meeting.leave();
     }
@@ -251,9 +235,9 @@ impl<'a> Checkpoints<'a> {
         self.pace.advance(bytes);
     }
 
-    /// Whether the threads are to meet.
+    /// Whether the threads must meet for a checkpoint.
     pub(crate) fn is_due(&self) -> bool {
-        self.pace.is_due.load(Ordering::Acquire)
+        self.pace.is_due()
     }
 
     /// Notes that a thread has distributed all of a block.
@@ -261,8 +245,8 @@ impl<'a> Checkpoints<'a> {
         lock(&self.moved[thread]).blocks.push(position);
     }
 
-    /// Notes that a thread has distributed the rows from `position` to `end`, which may follow
-    /// those before.
+    /// Notes that a thread has distributed the rows from `position` to `end`, which may directly
+    /// follow the rows noted before.
     pub(crate) fn note_rows(&self, thread: usize, position: u64, end: u64) {
         let blocks = &mut lock(&self.moved[thread]).blocks;
         match blocks.last_mut() {
@@ -313,7 +297,8 @@ impl<'a> Checkpoints<'a> {
         bucket: usize,
         parts: &[Bucket<K>],
     ) -> Result<()> {
-        // A journal with some of the segments needs all, and these are forgotten one by one.
+        // A journal that lists some of the segments needs all of them, but the job forgets them one
+        // by one. So logs must stay.
         self.scratch.hold_logs();
         let mut journal = lock(&self.journal);
         for (number, part) in parts.iter().enumerate() {
@@ -362,7 +347,8 @@ impl<'a> Checkpoints<'a> {
         self.commit(Instant::now())
     }
 
-    /// Records the copies of a thread's segments in memory. It counts after the next commit.
+    /// Records the copies of a thread's segments in memory. The record counts after the next
+    /// commit.
     pub(crate) fn record_copies(&self, thread: usize, outs: &[Out]) -> Result<()> {
         let mut journal = lock(&self.journal);
         let mut entries = Entries::default();
@@ -382,12 +368,12 @@ impl<'a> Checkpoints<'a> {
         self.record_segments(&mut journal, &mut entries, 0)
     }
 
-    /// Whether segments in memory, of this many bytes, are copied to scratch. With the copies
-    /// before, they must be little of the job's I/O. They spare a run that continues this one the
-    /// input.
+    /// Whether segments in memory, of this many bytes, are copied to scratch. With all earlier
+    /// copies, they must be a small part of the job's I/O. With such copies, a run that continues
+    /// this one need not read the input again.
     pub(crate) fn copies(&self, in_memory_bytes: u64) -> bool {
         // The data are read, stored, read back and written: twice per phase.
-        let io_bytes = 2 * self.pace.total_bytes;
+        let io_bytes = 2 * self.pace.total_bytes();
         let copied_bytes = self.copied_bytes.load(Ordering::Relaxed) + in_memory_bytes;
         let is_little = !self.is_read_again && copied_bytes * COPIES_PARTS <= io_bytes;
         if is_little {
@@ -430,7 +416,7 @@ impl<'a> Checkpoints<'a> {
 
     /// Joins the meeting of a distribution: commits what all threads have recorded.
     pub(crate) fn meet_distributing(&self, group: &ThreadGroup<'_>) -> Result<()> {
-        self.meeting.join(group, || self.commit(Instant::now()))
+        self.meeting.join(group, |began| self.commit(began))
     }
 
     /// The segments of an earlier run, per bucket. Their memory moves: a second call returns none.
@@ -502,8 +488,7 @@ impl<'a> Checkpoints<'a> {
 
     /// Joins the meeting of the phase that writes the output; this thread has no write in flight.
     pub(crate) fn meet_writing(&self, group: &ThreadGroup<'_>, writer: &Writer) -> Result<()> {
-        self.meeting.join(group, || {
-            let began = Instant::now();
+        self.meeting.join(group, |began| {
             let written = std::mem::take(&mut *lock(&self.written));
             self.staged.sync(self.volume)?;
             self.record_written(&written, writer)?;
@@ -558,7 +543,7 @@ impl<'a> Checkpoints<'a> {
         if written.replaces {
             journal.append(self.volume, KEPT, &[])?;
         }
-        // Appended even without a range, because the edge blocks follow.
+        // This record is appended even without a range, because the edge blocks follow it.
         journal.append(self.volume, RANGES, &[])?;
         for ranges in written.ranges.chunks(RECORD_BYTES / 16) {
             let words: Vec<u64> = ranges
@@ -581,8 +566,8 @@ impl<'a> Checkpoints<'a> {
         journal.append(self.volume, EDGES, &record)
     }
 
-    /// Marks the directories if they are not, syncs scratch, and commits the journal. The
-    /// checkpoint `began` before that.
+    /// Marks the directories if they are not marked yet, syncs scratch, and commits the journal.
+    /// The checkpoint `began` before that.
     fn commit(&self, began: Instant) -> Result<()> {
         if !self.is_marked.load(Ordering::Acquire) {
             let dirs = self.scratch.dirs().chain(self.staged.dirs());
@@ -591,7 +576,7 @@ impl<'a> Checkpoints<'a> {
             }
             self.is_marked.store(true, Ordering::Release);
         }
-        // Afterwards nothing is written to scratch for which the journal vouches.
+        // Once scratch is sealed, nothing is written to it for which the journal vouches.
         if !self.scratch.is_sealed() {
             self.scratch.sync()?;
         }
@@ -624,7 +609,7 @@ impl LastRecord {
     }
 }
 
-/// The addresses of segments on scratch, and of copies of others.
+/// The addresses of segments on scratch, and of the copies of segments in memory.
 pub(crate) fn addresses_of<'s>(
     segments: impl IntoIterator<Item = &'s Segment>,
 ) -> impl Iterator<Item = ScratchAddress> {
@@ -633,121 +618,4 @@ pub(crate) fn addresses_of<'s>(
         Location::Memory { copy, .. } => copy.as_ref().map(|copy| copy.address),
     };
     segments.into_iter().filter_map(address)
-}
-
-/// When the next checkpoint is due.
-struct Pace {
-    total_bytes: u64,
-    between_bytes: u64,
-    far_bytes: u64,
-    done_bytes: AtomicU64,
-    since_bytes: AtomicU64,
-    is_due: AtomicBool,
-    /// Whether the duration of a checkpoint counts. On a device without the system's clock a job
-    /// makes the same checkpoints each time.
-    is_timed: bool,
-    /// The end of the last checkpoint, and how long it took.
-    last: Mutex<(Instant, Duration)>,
-}
-
-impl Pace {
-    fn new(data_bytes: u64, device: &dyn Device) -> Self {
-        Pace {
-            is_timed: device.thread_cpu_ns().is_some(),
-            total_bytes: 2 * data_bytes,
-            between_bytes: (data_bytes / PARTS).clamp(BETWEEN_BYTES_MIN, BETWEEN_BYTES_MAX),
-            far_bytes: data_bytes / FAR_PARTS,
-            done_bytes: AtomicU64::new(0),
-            since_bytes: AtomicU64::new(0),
-            is_due: AtomicBool::new(false),
-            last: Mutex::new((Instant::now(), Duration::ZERO)),
-        }
-    }
-
-    /// Begins a phase, whose checkpoints may take another time than those before.
-    fn begin(&self) {
-        *lock(&self.last) = (Instant::now(), Duration::ZERO);
-    }
-
-    fn advance(&self, bytes: u64) {
-        self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.count(bytes);
-    }
-
-    /// Counts bytes that were counted as progress before.
-    fn count(&self, bytes: u64) {
-        let since_bytes = self.since_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        if since_bytes >= self.between_bytes {
-            let (ended, took) = *lock(&self.last);
-            let cost_parts = match since_bytes >= self.far_bytes {
-                true => FAR_COST_PARTS,
-                false => COST_PARTS,
-            };
-            if !self.is_timed || took <= SHORT || ended.elapsed() >= took * cost_parts {
-                self.is_due.store(true, Ordering::Release);
-            }
-        }
-    }
-
-    fn progress(&self) -> Progress {
-        Progress {
-            done_bytes: self
-                .done_bytes
-                .load(Ordering::Relaxed)
-                .min(self.total_bytes),
-            total_bytes: self.total_bytes,
-        }
-    }
-
-    fn made(&self, began: Instant) {
-        *lock(&self.last) = (Instant::now(), began.elapsed());
-        self.since_bytes.store(0, Ordering::Relaxed);
-        self.is_due.store(false, Ordering::Release);
-    }
-}
-
-/// A point at which all threads of a phase wait for each other.
-#[derive(Default)]
-struct Meeting {
-    state: Mutex<Met>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Met {
-    members: usize,
-    joined: usize,
-    round: u64,
-}
-
-impl Meeting {
-    fn begin(&self, members: usize) {
-        let mut met = lock(&self.state);
-        (met.members, met.joined) = (members, 0);
-    }
-
-    fn leave(&self) {
-        lock(&self.state).members -= 1;
-        self.changed.notify_all();
-    }
-
-    /// Waits until all members have joined; one of them does `work` before any goes on.
-    fn join(&self, group: &ThreadGroup<'_>, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut met = lock(&self.state);
-        let round = met.round;
-        met.joined += 1;
-        while met.round == round {
-            if met.joined >= met.members {
-                work()?;
-                met.joined = 0;
-                met.round += 1;
-                self.changed.notify_all();
-                return Ok(());
-            }
-            group.check()?;
-            let waited = self.changed.wait_timeout(met, LOOK_EVERY);
-            met = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        Ok(())
-    }
 }

@@ -324,7 +324,7 @@ mod tests {
             classifier.walk(&keys, &mut walked);
             for (index, &key) in keys.iter().enumerate() {
                 prop_assert_eq!(buckets[index], naive(&classifier, key));
-                // Keys equal to the greatest pad may walk past the last splitter.
+                // Keys that equal the padding, the greatest key, may walk past the last splitter.
                 let position = classifier.splitters.iter().filter(|&&s| s < key).count();
                 prop_assert_eq!(usize::from(walked[index]), position);
             }

@@ -1,4 +1,5 @@
-//! The end of a distribution for the journal: copies on scratch of what is left in memory.
+//! The end of a distribution in a job with a journal: copies, on scratch, of the segments left in
+//! memory.
 //!
 //! Contract: the segments that a distribution leaves in memory stay there for the running job. If
 //! they are small ([`Checkpoints::copies`]), their copies go to scratch, so that a run that
@@ -23,11 +24,11 @@ use outcore_io::memory::Buf;
 use outcore_io::transfers::Transfers;
 use outcore_io::{Kind, Result};
 
-/// The longest item of a part whose items are all equal and only counted that is recorded.
+/// The longest item that is recorded for a part whose items are all equal and only counted.
 const COPIED_ITEM_BYTES_MAX: usize = 8 << 10;
 
-/// Records the segments of all threads in the journal, if there is one. It counts after the next
-/// commit.
+/// Records the segments of all threads in the journal, if there is one. The record counts after the
+/// next commit.
 ///
 /// # Errors
 /// The device's error.
@@ -60,7 +61,7 @@ pub(crate) fn record_distributed(
 }
 
 /// Records the `parts` of a bucket that was distributed again, unless they need too many copies;
-/// returns whether it has.
+/// returns whether it recorded them.
 ///
 /// # Errors
 /// The device's error.
@@ -101,7 +102,7 @@ struct InMemory<'s> {
 }
 
 impl InMemory<'_> {
-    /// Whether it is in memory only.
+    /// Whether the segment is in memory only.
     fn is_it(&self) -> bool {
         matches!(self.segment.location, Location::Memory { copy: None, .. })
     }
@@ -156,7 +157,7 @@ fn copy(
 struct Copying<'a> {
     partition: &'a Partition<'a>,
     writes: Transfers<Copied>,
-    /// Whether any thread has met a full drive.
+    /// Whether any thread has found a drive full.
     is_full: &'a AtomicBool,
 }
 
@@ -164,7 +165,7 @@ struct Copying<'a> {
 struct Copied {
     number: usize,
     copy: ScratchCopy,
-    /// The part of its buffer behind what is written.
+    /// The rest of its buffer, after the part that is written.
     rest: Buf,
 }
 

@@ -3,7 +3,7 @@
 //! Contract: [`Ends`] are a job's opened and checked inputs, and the destinations of its output and
 //! scratch. [`Ends::write`] writes the staged output with its header and its edges. [`Ends::close`]
 //! publishes it after checking that the inputs are unchanged and, if asked, that the output on the
-//! drive is what was written. After an earlier failure, nothing remains.
+//! drive is what was written. If an earlier step fails, no output remains.
 
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
@@ -46,7 +46,7 @@ pub(crate) struct Written {
     pub(crate) bytes: u64,
 }
 
-/// Reads a staged output back and fails if it is not what the job wrote.
+/// Reads a staged output back and fails if it differs from the output that the job wrote.
 pub(crate) type ReadBack<'a> =
     Box<dyn FnOnce(&Job, &Volume, read_back::Written<'_>) -> Result<()> + 'a>;
 
@@ -281,7 +281,7 @@ impl<'o> Ends<'o> {
         is_consumed: bool,
         planned: &[PhasePlan],
     ) -> Result<Served> {
-        // Once the output has its name, there may be no other copy.
+        // Once the output has its name, it may be the only copy of the data.
         check_unchanged(&self.volume, &self.parts, is_consumed)?;
         let scratch_bytes = scratch.as_ref().map_or(0, Scratch::peak_bytes);
         // Publishing needs space for names and records, so scratch is removed first. It stays if it
@@ -325,7 +325,8 @@ impl<'o> Ends<'o> {
     }
 }
 
-/// Compares the predicted phases with their plans, so that speeds that are far off are dropped.
+/// Compares the times of the phases with the predictions, so that the job drops measured speeds
+/// that are far off.
 fn judge_speeds(job: &Job, phases: &[Phase]) {
     let (mut predicted_s, mut actual_s) = (0.0, 0.0);
     for phase in phases {

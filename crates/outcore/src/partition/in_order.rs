@@ -16,7 +16,7 @@ pub(crate) struct InOrder<'a> {
     sink: Sink<'a>,
     chunks: Pool,
     chunk: Option<Buf>,
-    /// Where in the chunk its bytes begin, and how far they may extend.
+    /// Where the stream's bytes begin in the chunk, and how far they may extend.
     phase: usize,
     end: usize,
     filled: usize,
@@ -92,7 +92,8 @@ impl<'a> InOrder<'a> {
         (self.phase, self.end) = match &self.sink {
             Sink::Files(writer) => {
                 let phase = writer.phase(self.at_bytes);
-                // If there are several files, one piece per file; past the end the write fails.
+                // No piece crosses the border of two files. Past the end of the last file, the
+                // write fails.
                 let room = usize::try_from(writer.room(self.at_bytes)).unwrap_or(usize::MAX);
                 let room = if room == 0 { usize::MAX } else { room };
                 (phase, chunk.len().min(phase.saturating_add(room)))

@@ -11,15 +11,15 @@
 //! instead. One scatter takes only keys, only records, or only appends.
 //!
 //! If the buffers are larger than the caches, keys are first gathered in a cache line of their
-//! bucket, and whole lines are written past the caches. The reason: a buffer fills slowly among
-//! hundreds of others, so none of it would still be in the cache, and writing a whole line avoids
-//! reading it first. N.B. without lines, a key takes twice as long with 256 buffers; with plain
-//! stores, 1.5 times as long (docs/decisions/0022).
+//! bucket, and whole lines are written past the caches. A buffer fills slowly among hundreds of
+//! others, so none of it would still be in the cache. Writing a whole line avoids reading that line
+//! first. N.B. without lines, a key takes twice as long with 256 buffers; with plain stores, 1.5
+//! times as long (docs/decisions/0022).
 //!
 //! The loop uses `unsafe` for two reasons. Indexing through slices costs three more loads and two
-//! more compares per key than the one load, store and test of a pointer, and this loop runs once
-//! for every key of every distribution. Vector instructions that not every machine has are selected
-//! at run time. Outside of memory and I/O, only `key::byte_order` and `read::terminators` in the
+//! more compares per key than the one load, store and test of a pointer. This loop runs once for
+//! every key of every distribution. Vector instructions that not every machine has are selected at
+//! run time. Outside of memory and I/O, only `key::byte_order` and `read::terminators` in the
 //! engine use `unsafe` as well.
 //!
 //! Invariants (checked on entry, relied on inside):
@@ -96,7 +96,7 @@ const LINE_BYTES: usize = 64;
 /// For longer records, the place of the next one in each buffer is prefetched, because it is seldom
 /// in the cache.
 const FETCHED_BYTES_MIN: usize = 32;
-/// If the buffers are larger than this together, they are written past the caches.
+/// If all buffers together are larger than this, they are written past the caches.
 const CACHED_BYTES: usize = 8 << 20;
 
 /// Keys on their way to a bucket.
@@ -167,7 +167,7 @@ impl Scatter {
     /// Gives an empty buffer to a bucket that has none.
     ///
     /// # Panics
-    /// If it has one, or the buffer is too short.
+    /// If the bucket has one, or the buffer is too short.
     pub(crate) fn give(&mut self, bucket: usize, empty: Buf) {
         self.give_short(bucket, empty, self.capacity_bytes);
     }
@@ -176,7 +176,7 @@ impl Scatter {
     /// that of the others.
     ///
     /// # Panics
-    /// If it has one, or the buffer is too short.
+    /// If the bucket has one, or the buffer is too short.
     pub(crate) fn give_short(&mut self, bucket: usize, mut empty: Buf, capacity_bytes: usize) {
         assert!(capacity_bytes > 0 && capacity_bytes <= self.capacity_bytes);
         assert!(self.bufs[bucket].is_none() && empty.len() >= capacity_bytes);
@@ -347,7 +347,7 @@ impl Scatter {
         None
     }
 
-    /// Makes a line for each bucket; nothing has been written yet.
+    /// Makes a line for each bucket, before anything is written.
     fn make_lines(&mut self) {
         self.lines = vec![Line([0; LINE_BYTES]); self.bufs.len()];
         for bucket in 0..self.bufs.len() {
@@ -430,8 +430,8 @@ impl Scatter {
         None
     }
 
-    /// Memory safety here depends on bucket numbers, so one vectorised pass checks them all, and
-    /// that each bucket has a buffer.
+    /// Memory safety here depends on bucket numbers. One vectorised pass checks that all of them
+    /// are valid and that each bucket has a buffer.
     fn check(&self, buckets: &[u16]) {
         assert_eq!(self.missing, 0, "every bucket has a buffer");
         let largest = buckets
@@ -459,7 +459,8 @@ fn bounds(buf: &mut Buf, capacity_bytes: usize) -> (*mut u8, *mut u8) {
     (range.start, range.end)
 }
 
-/// Writes a line past the caches, if the machine supports it. Miri does not, and copies it.
+/// Writes a line past the caches, if the machine supports it. Miri does not support it, and copies
+/// the line.
 ///
 /// # Safety
 /// `to` begins a line of a buffer that no one else accesses.
@@ -493,7 +494,7 @@ unsafe fn write_line(to: *mut u8, line: &Line) {
 #[inline(always)]
 fn store_line(to: &mut [u8], line: &Line) {
     assert!(to.len() == LINE_BYTES && to.as_ptr().cast::<Line>().is_aligned());
-    // SAFETY: it begins at a line boundary and has a line's length, and the borrow is exclusive.
+    // SAFETY: `to` begins at a line boundary and has a line's length, and the borrow is exclusive.
     unsafe { write_line(to.as_mut_ptr(), line) };
 }
 

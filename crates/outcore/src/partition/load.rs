@@ -60,7 +60,7 @@ impl Load {
         // Full segments first: they are stored one after another without gaps between their
         // payloads.
         let mut on_scratch: Vec<(bool, u16, u64, usize)> = Vec::new();
-        // Then long items, whose parts keep their order in the bucket.
+        // Long items come next; their parts keep their order in the bucket.
         let mut long = Vec::new();
         let mut is_inside = false;
         for (number, segment) in load.segments.iter().enumerate() {
@@ -110,7 +110,7 @@ impl Load {
         };
         let len_bytes = part.len();
         let file = partition.scratch()?.file(*address);
-        // Bucket and offset together identify the part when it returns.
+        // Bucket and offset together identify the part of the area when its read returns.
         let token = (self.index as u64) << 32 | self.loaded_to as u64;
         port.submit(file, Op::Read, address.offset_bytes, part, token);
         self.reads_left += 1;
@@ -151,7 +151,7 @@ impl Load {
             };
             segment.verify(partition, &area[offset..])?;
             if partition.checkpoints.is_some() {
-                // It is needed until its output is recorded.
+                // The segment is needed until its output is recorded.
                 continue;
             }
             let scratch = partition.scratch()?;
@@ -187,9 +187,9 @@ impl Load {
 /// Items of an area that were consecutive in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LoadedRun {
-    /// Its order among the others; 0 unless the job is ordered.
+    /// The order of the items among all items of the input; 0 unless the job is ordered.
     pub(crate) position: u64,
-    /// Its offset in the area.
+    /// The offset of the items in the area.
     pub(crate) at: usize,
     pub(crate) len_bytes: usize,
     /// Number of items; 0 unless the job is ordered.

@@ -28,7 +28,9 @@ pub(crate) mod in_order;
 pub(crate) mod kernel;
 pub(crate) mod large;
 pub(crate) mod load;
+mod meeting;
 pub(crate) mod mover;
+mod pace;
 pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod refine;
@@ -156,7 +158,8 @@ pub(crate) struct Partition<'a> {
     pub(crate) resident_left: AtomicI64,
     /// Seed of the checksums of this run's scratch.
     pub(crate) run: u64,
-    /// The journal of a job that can be resumed. It vouches for segments that have been read.
+    /// The journal of a job that can be resumed. It also vouches for segments that have already
+    /// been read.
     pub(crate) checkpoints: Option<Checkpoints<'a>>,
     /// The threads, which stop together.
     pub(crate) thread_group: ThreadGroup<'a>,

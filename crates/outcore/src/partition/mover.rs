@@ -26,7 +26,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct Run<'r> {
     /// Whole items, one after another.
     pub(crate) bytes: &'r [u8],
-    /// Their order among those of the input.
+    /// The place of the items in the order of the input.
     pub(crate) position: u64,
     /// Number of the file, and the offset of the first item in its data, if known.
     pub(crate) place: Option<(usize, u64)>,
@@ -163,9 +163,9 @@ impl MadeKeys {
 pub(crate) struct Item<'i> {
     /// The whole item, with its framing.
     pub(crate) bytes: &'i [u8],
-    /// Its place in the order of the input.
+    /// The place of the item in the order of the input.
     pub(crate) position: u64,
-    /// Its bucket.
+    /// The bucket of the item.
     pub(crate) bucket: usize,
 }
 
@@ -174,7 +174,7 @@ pub(crate) trait VaryingItems {
     /// Whether keys have to be made; items are their own keys otherwise.
     const HAS_KEYS: bool;
 
-    /// How they are stored one after another.
+    /// How the items are stored one after another.
     fn framing(&self) -> ItemFraming;
 
     /// Whether an item with this content is skipped.

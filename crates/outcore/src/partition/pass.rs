@@ -20,7 +20,7 @@ use outcore_io::transfers::{ASKED_TOKENS, ReadAhead};
 
 /// A source that one thread reads ahead.
 pub(crate) trait Reader {
-    /// The type of its results.
+    /// The type of the reader's results.
     type Read;
 
     /// Starts as many reads as there is room for.

@@ -16,8 +16,8 @@
 //!
 //! In the first phase memory holds input blocks in flight, one segment buffer per thread and
 //! bucket, and segments that are being written. In the second phase it holds areas in which buckets
-//! are loaded, and the working memory for them. The rest keeps whole buckets in memory
-//! (*resident*), which never go to scratch.
+//! are loaded, and the working memory for them. The memory that remains holds some buckets whole.
+//! These *resident* buckets never go to scratch.
 
 mod search;
 
@@ -154,8 +154,8 @@ pub(crate) struct Wishes {
     pub(crate) reads_max: usize,
 }
 
-/// Segment lengths to try for items of `item_bytes`: halvings of the longest that hold an item, and
-/// the length of one item if it would leave much of the longest empty.
+/// Segment lengths to try for items of `item_bytes`. These are halvings of the longest length that
+/// hold an item, and the length of one item if items would leave much of the longest segment empty.
 pub(crate) fn segments_tried(item_bytes: usize) -> impl Iterator<Item = usize> {
     let own_bytes = item_bytes.next_multiple_of(BLOCK_BYTES);
     let longest_bytes = SEGMENT_BYTES_MAX.max(own_bytes);
@@ -375,7 +375,7 @@ impl PartitionPlan {
         let segments = |bytes: f64| bytes / self.segment_payload_bytes.max(1) as f64;
         let sure = self.sure_segments();
         let extent_segments = self.extent_segments.min(sure).max(1);
-        // Further segments are alone.
+        // Segments beyond these are not adjacent to others.
         let joined = sure as f64 / self.expected_segments().max(1) as f64;
         let loads = segments(away_bytes) * (joined / extent_segments as f64 + 1.0 - joined)
             + data_bytes / self.bucket_bytes_max.max(1) as f64;

@@ -30,7 +30,7 @@ use outcore_io::transfers::{ReadAhead, Transfers};
 /// Earlier attempts to split a bucket.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tried {
-    /// How often its items were distributed again.
+    /// How often the bucket's items were distributed again.
     pub(crate) splits: u32,
     /// How many of the latest attempts put all items into the same bucket.
     pub(crate) in_vain: u32,
@@ -38,9 +38,9 @@ pub(crate) struct Tried {
 
 /// The result of refining a bucket.
 pub(crate) enum Refined<K> {
-    /// It is small enough.
+    /// The bucket is small enough.
     Fits(Bucket<K>),
-    /// Its parts, in order.
+    /// The parts of the bucket, in order.
     Parts(Vec<Bucket<K>>),
 }
 
@@ -131,12 +131,12 @@ pub(crate) fn refine_side_by_side<K: Send>(
 /// A segment that has been read, or that stayed in memory.
 struct ReadSegment {
     segment: Segment,
-    /// Its bytes, if it was on scratch.
+    /// The bytes of the segment, if it was on scratch.
     buf: Option<Buf>,
 }
 
 impl ReadSegment {
-    /// Its items.
+    /// The items of the segment.
     fn payload(&self) -> &[u8] {
         let buf = match (&self.segment.location, &self.buf) {
             (Location::Memory { buf, .. }, _) | (_, Some(buf)) => &buf[..],
@@ -268,7 +268,7 @@ impl BucketSource {
         }
     }
 
-    /// Buffers for `threads` threads that read it.
+    /// Buffers for `threads` threads that read the bucket.
     pub(crate) fn pool(partition: &Partition<'_>, threads: usize) -> Result<Pool> {
         let sizes = &partition.sizes;
         let slots = sizes.split_reads * threads;
@@ -347,7 +347,7 @@ impl Reader for BucketReader<'_, '_> {
         Ok(next.map(|(segment, buf)| ReadSegment { segment, buf }))
     }
 
-    /// Its place on scratch is then free.
+    /// After this, its place on scratch is free.
     fn settle(&mut self, transfer: Transfer) -> Result<()> {
         let partition = self.partition;
         self.ahead.settle(transfer, |segment, transfer| {
@@ -368,7 +368,7 @@ impl Reader for BucketReader<'_, '_> {
     }
 
     fn advance_bytes(_: &ReadSegment) -> u64 {
-        // The input has been counted before.
+        // The first distribution has already counted the input.
         0
     }
 

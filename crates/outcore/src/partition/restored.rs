@@ -4,8 +4,9 @@
 //! first difference from another identity. [`Restored`] is the content of a journal. It has the
 //! blocks of the input that each thread had distributed, in order. For each bucket of a thread it
 //! has the ranks of the items that are on scratch. The other items of these blocks were in memory
-//! and are lost: a thread reads its blocks again and moves only these ([`Rest`]). Items have ranks
-//! per thread and bucket, in the order in which the thread moved them, so the filter needs no keys.
+//! and are lost: a thread reads its blocks again and moves only the lost items ([`Rest`]). Items
+//! have ranks per thread and bucket, in the order in which the thread moved them, so the filter
+//! needs no keys.
 //!
 //! A run that resumes counts only the items for which the journal did not vouch before. Its records
 //! give ranks among these items, and [`Restored`] translates the ranks.
@@ -40,7 +41,7 @@ pub(crate) const RESUME: &str = "resume";
 /// The advice of the error for a job that is not the killed one.
 pub const ANOTHER_JOB: &str = "resume it with its own inputs and options, or begin anew";
 
-/// The error for a killed job in `dir` that is another one.
+/// The error if the killed job in `dir` is not this job.
 pub(crate) fn another_job(dir: PathBuf, difference: &str) -> Error {
     let cause = format!("the killed job with this output is another one: {difference}");
     Error::usage(RESUME, cause).path(dir).hint(ANOTHER_JOB)
@@ -80,7 +81,7 @@ struct InputIdentity {
     data_len_bytes: u64,
 }
 
-/// Which job it is.
+/// The identity of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// The version of outcore.
@@ -93,7 +94,7 @@ pub(crate) struct Identity {
 /// An option of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct IdentityOption {
-    /// Its name in words.
+    /// The name of the option in words.
     pub(crate) name: String,
     pub(crate) value: String,
 }
@@ -183,7 +184,7 @@ impl Identity {
     }
 
     /// The first difference of the job `now` from this one, in words. If this one has `finished`
-    /// its output, an input may have been replaced by it.
+    /// its output, that output may have replaced an input.
     pub(crate) fn difference(&self, now: &Identity, finished: Option<&Finished>) -> Option<String> {
         if self.version != now.version {
             let (was, is) = (&self.version, &now.version);
@@ -243,7 +244,7 @@ impl InputIdentity {
 pub(crate) struct Settled {
     pub(crate) size: JobSize,
     pub(crate) seed: u64,
-    /// The memory that the source and the sink of rows have divided; 0 without these.
+    /// The memory that the source and the sink of rows divide between them; 0 without rows.
     pub(crate) rows_memory_bytes: u64,
     pub(crate) division: Division,
     /// Names of the private directories on the scratch drives.
@@ -255,7 +256,7 @@ pub(crate) struct Settled {
 /// How a job divides its data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Division {
-    /// A sum over the sample that the buckets follow from.
+    /// A sum over the sample from which the buckets follow.
     pub(crate) sample_sum: u64,
     pub(crate) bucket_count: usize,
     /// Whether the last bucket is the first in the output.
@@ -272,11 +273,11 @@ pub(crate) struct Totals {
     pub(crate) left_out: u64,
 }
 
-/// A segment that the journal vouches for, as a record has it.
+/// A segment that the journal vouches for, as stored in a record.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct SegmentEntry {
-    /// Rank of its first item among those that the run moved to the bucket.
+    /// Rank of the segment's first item among the items that the run moved to the bucket.
     pub(super) from: u64,
     pub(super) offset_bytes: u64,
     pub(super) checksum: u64,
@@ -284,10 +285,10 @@ pub(super) struct SegmentEntry {
     pub(super) bucket: u32,
     pub(super) payload_bytes: u32,
     pub(super) items: u32,
-    /// Runs of the input in it, which later records list.
+    /// Number of runs of the input in the segment; later records list these runs.
     pub(super) runs_count: u32,
     pub(super) log: u16,
-    /// 1 if its only item continues in the next segment of its bucket.
+    /// 1 if the segment's only item continues in the next segment of the bucket.
     pub(super) is_continued: u16,
 }
 
@@ -311,7 +312,7 @@ impl SegmentEntry {
     }
 }
 
-/// A part of a bucket that was distributed again, as a record has it. The records before it list
+/// A part of a bucket that was distributed again, as stored in a record. The records before it list
 /// its segments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct SplitPart {
@@ -323,7 +324,7 @@ pub(super) struct SplitPart {
     pub(super) is_equal: bool,
     pub(super) copies_of: Option<Box<[u8]>>,
     pub(super) kind: [u64; KIND_WORDS],
-    /// Whether it is the last part of the bucket.
+    /// Whether this is the last part of the bucket.
     pub(super) is_last: bool,
 }
 
@@ -332,9 +333,9 @@ pub(crate) const KIND_WORDS: usize = 3;
 
 /// Data of one kind of job that the journal can keep with a part of a bucket.
 pub(crate) trait KeptKind: Sized {
-    /// As words of a record.
+    /// The data as words of a record.
     fn to_words(&self) -> [u64; KIND_WORDS];
-    /// The opposite.
+    /// The data from the words of a record.
     fn of_words(words: [u64; KIND_WORDS]) -> Self;
 }
 
@@ -352,8 +353,8 @@ type SplitParts = Vec<(SplitPart, Vouched)>;
 /// One thread of the dead job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sequence {
-    /// The blocks that it distributed, in its order. An entry is the position of a block, the chunk
-    /// of a region, or the position after a stretch of rows.
+    /// The blocks that the thread distributed, in the order in which it did so. An entry is the
+    /// position of a block, the chunk of a region, or the position after a stretch of rows.
     pub(crate) blocks: Vec<u64>,
     /// For each bucket, the ranks of the items that are on scratch.
     covered: HashMap<u32, Ranges>,
@@ -363,7 +364,7 @@ pub(crate) struct Sequence {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PartsWritten {
     pub(crate) parts: usize,
-    /// The number of sorted rows that the parts took, and of the bytes of these rows.
+    /// The number of sorted rows in these parts, and the number of their bytes.
     pub(crate) items: u64,
     pub(crate) bytes: u64,
 }
@@ -371,13 +372,13 @@ pub(crate) struct PartsWritten {
 /// A record of parts.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct PartsRecord {
-    /// The number of parts in the record that it continues.
+    /// The number of parts in the record that this record continues.
     pub(super) follows: usize,
     pub(super) written: PartsWritten,
 }
 
-/// The parts that were written at a checkpoint, and what the sink says of the parts since the
-/// checkpoint before.
+/// The parts that were written at a checkpoint, and the sink's description of the parts since the
+/// previous one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PartsKept {
     pub(crate) written: PartsWritten,
@@ -413,7 +414,7 @@ pub(crate) struct Restored {
 #[derive(Debug, Default)]
 struct Vouched {
     segments: Vec<SegmentEntry>,
-    /// Their runs of the input, one after another.
+    /// The runs of the input in these segments, one after another.
     runs: Vec<InputRun>,
 }
 
@@ -521,8 +522,8 @@ impl Restored {
         written
     }
 
-    /// The rest of the job; `is_counted` says for each bucket whether its items are only counted,
-    /// and `is_read_again` whether the input is read in any case.
+    /// The rest of the job. `is_counted` tells for each bucket whether its items are only counted;
+    /// `is_read_again` tells whether the input is read in any case.
     pub(crate) fn left(&self, is_counted: impl Fn(usize) -> bool, is_read_again: bool) -> Left {
         let written = self.are_written();
         let vouched = |bucket: usize| -> u64 {
@@ -693,11 +694,11 @@ struct Reading {
     identity: Option<Identity>,
     settled: Option<Settled>,
     sequences: Vec<Sequence>,
-    /// The ranks that were vouched for when the run that wrote the current records began.
+    /// The ranks for which the journal vouched when the run that wrote the current records began.
     before: Vec<HashMap<u32, Ranges>>,
     vouched: Vouched,
-    /// The parts of buckets, those of a bucket that has not all of them yet, and segments of the
-    /// next part.
+    /// The parts of complete buckets, the parts of a bucket that is not complete yet, and the
+    /// segments of the next part.
     splits: HashMap<usize, SplitParts>,
     split: SplitParts,
     split_vouched: Vouched,
@@ -709,7 +710,7 @@ struct Reading {
     header_bytes: u64,
     parts: Vec<PartsKept>,
     part_state: Vec<u8>,
-    /// Whether it is the journal of a job in passes.
+    /// Whether the journal is that of a job in passes.
     reads_in_passes: bool,
 }
 
@@ -789,7 +790,7 @@ impl Reading {
                 words
                     .chunks_exact(2)
                     .for_each(|pair| self.ranges.add(pair[0]..pair[1]));
-                // The edge blocks of a checkpoint replace those of the one before.
+                // The edge blocks of a checkpoint replace those of the previous checkpoint.
                 self.edges.clear();
             }
             PIECES => {

@@ -2,12 +2,12 @@
 //!
 //! Contract: [`Resuming::find`] looks for a dead job with the same output, before anything is
 //! opened. Its directory is next to the output, under a number that follows from the output's name.
-//! It holds the lock, so of two runs that resume one job the second fails. If the journal vouches
-//! for nothing, or the unfinished output is gone, what is left is removed and the job begins anew.
-//! [`Resuming::check`] rejects a job that is not the same. Only after this check, it reads the
-//! unfinished output back, so that bytes that have changed are written again; and a job whose
-//! scratch is gone begins anew. [`Resuming::finished`] answers for a job that had put its output in
-//! place: the file with that name must be the one that its journal names.
+//! A run locks that directory, so of two runs that resume one job the second fails. If the journal
+//! vouches for nothing, or the unfinished output is gone, the leftovers are removed and the job
+//! begins anew. [`Resuming::check`] rejects a job that is not the same. Only after this check does
+//! it read the unfinished output back, so that bytes that have changed are written again. A job
+//! whose scratch is gone begins anew. [`Resuming::finished`] handles a job that had put its output
+//! in place: the file with that name must be the one that its journal names.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use outcore_io::{Error, Result, journal, units};
 /// The line of a job's ledger for the unfinished output that is read back.
 const OUTPUT_LINE: &str = "unfinished output to check";
 
-/// The directory of a dead job's output, and what its journal says.
+/// The directory of a dead job's output, and the content of its journal.
 pub(crate) struct Found {
     dir: PrivateDir,
     restored: Restored,
@@ -41,13 +41,13 @@ pub(crate) struct Found {
     age: Option<Duration>,
 }
 
-/// What is left of a dead job.
+/// The remains of a dead job.
 enum Rest {
-    /// Its directories on the scratch drives.
+    /// The directories of the dead job on the scratch drives.
     Scratch(Vec<PrivateDir>),
     /// Too little to continue.
     NoScratch,
-    /// Its output, which has its name.
+    /// The output of the dead job, which has its name.
     Output(Finished),
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn key_of(output: &Path) -> OsString {
     key
 }
 
-/// The private directory next to `output` of a job that writes it.
+/// The private directory, next to `output`, of a job that writes `output`.
 pub(crate) fn dir_of(output: &Path) -> PathBuf {
     claimed_path(parent_of(output), &key_of(output))
 }
@@ -96,8 +96,8 @@ pub fn is_kept(output: &Path) -> bool {
     file_behind(RESUME, output).is_ok_and(|output| is_marked(&dir_of(&output)))
 }
 
-/// Whether a dead job had finished the file that is at `output`, and left its journal. Whether the
-/// job was the same is another question.
+/// Whether a dead job had finished the file that is at `output`, and left its journal. This does
+/// not check whether the job was the same.
 ///
 /// # Errors
 /// Usage: the job is running. The system's error; a damaged journal.
@@ -188,7 +188,8 @@ impl Resuming {
         Ok(Some(resuming))
     }
 
-    /// The rest of a dead job whose journal in `dir` has this content; `None` if nothing is of use.
+    /// The rest of a dead job whose journal in `dir` has this content; `None` if nothing of it can
+    /// be used.
     ///
     /// # Errors
     /// Usage: other places for scratch. The system's error.
@@ -270,8 +271,8 @@ impl Resuming {
     }
 
     /// The output of a dead job, if `identity` describes that job and its output is in place.
-    /// Nothing is left to do then, and everything else that it left is removed. After another job,
-    /// the new one begins anew and may have to `replace` that output.
+    /// Nothing is left to do then, and everything else that it left is removed. If the dead job was
+    /// another one, the new job begins anew, and needs `replace` if that output exists.
     ///
     /// # Errors
     /// Usage: the output exists. The system's error.
@@ -334,7 +335,7 @@ impl Resuming {
     /// The private directory for the output, and the state that was restored.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be made.
     pub(crate) fn take_dir(&mut self, job: &Job) -> Result<(PrivateDir, Option<FoundRest>)> {
         self.sweep(job)?;
         if let Some(Found {
@@ -403,8 +404,8 @@ fn staged_in(dir: &PrivateDir) -> PathBuf {
 }
 
 impl Restored {
-    /// Reads back the bytes that the unfinished output in `dir` must hold. Forgets those that it
-    /// does not hold, so that they are written again.
+    /// Reads back the bytes that the unfinished output in `dir` must hold. Forgets the bytes that
+    /// the file does not hold, so that they are written again.
     ///
     /// # Errors
     /// The device's error; memory; a request to stop.

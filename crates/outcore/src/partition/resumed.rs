@@ -1,9 +1,9 @@
 //! The steps of a job that can be resumed, from its beginning to its checkpoints.
 //!
-//! Contract: [`Resumed`] follows the steps of a job: it finds what a dead run has left, stages the
-//! output and scratch in the directories of that run, and makes the checkpoints. A resumed job has
-//! the plan, the seed and the threads of the dead one, whatever this run was given, so that its
-//! buckets are the same; a sum over the sample checks that. If the job keeps no journal, each step
+//! Contract: [`Resumed`] follows the steps of a job. It finds the leftovers of a dead run, stages
+//! the output and scratch in the directories of that run, and makes the checkpoints. A resumed job
+//! uses the plan, the seed and the threads of the dead one, not those of this run. Its buckets are
+//! therefore the same; a sum over the sample checks this. If the job keeps no journal, each step
 //! does only its usual work. A job whose dead run had put its output in place ends with
 //! [`Staged::finished`].
 
@@ -51,7 +51,7 @@ pub(crate) struct Staged {
     restored: Option<Restored>,
     /// The time since the last checkpoint of the dead run, if it is known.
     age: Option<Duration>,
-    /// The memory that the source and the sink of rows have divided; 0 without these.
+    /// The memory that the source and the sink of rows divide between them; 0 without rows.
     pub(crate) rows_memory_bytes: u64,
     _memory: Option<Reservation>,
 }
@@ -152,7 +152,7 @@ impl Resumed {
         Ok((staged, later))
     }
 
-    /// The private directory of a job on `parts` that keeps a journal, for its output.
+    /// The private directory for the output of a job on `parts` that keeps a journal.
     ///
     /// # Errors
     /// The dead run was another job; the output of another one exists. The system's error.

@@ -18,7 +18,7 @@ pub(crate) struct Ref {
     pub(crate) word: u64,
     /// Offset of the string in its area.
     pub(crate) at: u32,
-    /// Its length in bytes.
+    /// The length of the string in bytes.
     pub(crate) len_bytes: u32,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Batch<'b> {
     pub(crate) area: &'b [u8],
     /// The key of each; empty for items of one length, which are stored one after another.
     pub(crate) keys: &'b [Ref],
-    /// Their run's order among the other runs of the input.
+    /// The order of the items' run among the other runs of the input.
     pub(crate) position: u64,
 }
 

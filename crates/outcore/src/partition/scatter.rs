@@ -92,7 +92,7 @@ pub(crate) struct Scattering {
 /// A run of consecutive input items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunStart {
-    /// Its order among the others.
+    /// The order of the run among the other runs of the input.
     pub(crate) position: u64,
     /// The run continues another one whose `end` has this value.
     pub(crate) begin: u64,
@@ -355,7 +355,7 @@ impl<'a> ScatterWorker<'a> {
         std::mem::replace(&mut self.run_counts, counts)
     }
 
-    /// Records in every bucket's buffer which items the current run has added.
+    /// Notes, for the buffer of each bucket, which items the current run has added.
     pub(crate) fn note_all(&mut self) {
         for bucket in 0..self.what.bucket_count {
             self.note(bucket, self.buffers.filled_bytes(bucket));
@@ -367,8 +367,8 @@ impl<'a> ScatterWorker<'a> {
         self.what.is_ordered
     }
 
-    /// Passes over an item of the current run in a bucket, which an earlier run of the job has
-    /// stored.
+    /// Skips an item of the current input run in a bucket, because an earlier run of the job has
+    /// stored it.
     pub(super) fn skip(&mut self, bucket: usize) {
         self.note(bucket, self.buffers.filled_bytes(bucket));
         self.run_counts[bucket] += 1;
@@ -509,8 +509,8 @@ mod tests {
     use super::*;
     use crate::partition::spill::Resident;
 
-    /// Buckets that fill equally fast become full at times spread over a whole segment, from the
-    /// second buffer on, and the drives have something to write soon before that.
+    /// From the second buffer on, buckets that fill equally fast become full at times that are
+    /// spread over a whole segment. The drives have something to write soon, even before that.
     #[test]
     fn buffers_become_full_one_after_another_from_the_second_on() {
         let sizes = SegmentSizes {

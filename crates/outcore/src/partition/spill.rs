@@ -4,9 +4,9 @@
 //!
 //! Contract: a full buffer is moved, not copied, to its bucket's list in memory (while there are
 //! reservations left) or to a write to scratch. Consecutive segments of one bucket are adjacent
-//! there (*extents*), so that the bucket is read back in large pieces. A segment that meets a full
-//! drive goes to another one. This module does not know what a segment holds; the caller passes the
-//! item count.
+//! there (*extents*), so that the bucket is read back in large pieces. A segment whose drive is
+//! full goes to another drive. This module does not know what a segment holds; the caller passes
+//! the item count.
 //!
 //! Bounds: at most `writes_in_flight` buffers wait for a drive (the owner calls [`Spill::is_busy`]
 //! and polls); one description per segment stays in memory.
@@ -71,8 +71,9 @@ impl Resident {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spilling {
     pub(crate) resident: Resident,
-    /// Whether it writes a bucket of an earlier distribution: its segments are read in an
-    /// unpredictable order, and reuse the space of segments that are freed one by one.
+    /// Whether the worker writes a bucket of an earlier distribution. The segments of such a bucket
+    /// are read in an unpredictable order, and reuse the space of segments that are freed one by
+    /// one.
     pub(crate) is_split: bool,
 }
 

@@ -9,9 +9,9 @@
 //! output. Every segment's checksum is verified before its items are used. The position of a
 //! bucket's output may depend on the buckets before it (`--unique`, pipes). Workers then wait
 //! between processing and output until the earlier buckets have been placed
-//! ([`TaskWorker::place`]). A worker that knows the length of its output earlier may place it as
-//! soon as it is next ([`TaskWorker::place_if_next`]). Tasks that need too much memory to run on
-//! all threads at once run on a single thread.
+//! ([`TaskWorker::place`]). A worker that knows the length of its output earlier may place the
+//! output as soon as its task is next ([`TaskWorker::place_if_next`]). Tasks that need too much
+//! memory to run on all threads at once run on a single thread.
 //!
 //! Bounds: each worker's own areas and chunks; each segment is read once, each output byte written
 //! once.
@@ -44,7 +44,7 @@ pub(crate) struct BucketTask<K = ()> {
 }
 
 impl<K> BucketTask<K> {
-    /// The bytes of its output, unless they depend on omitted items.
+    /// The bytes of the bucket's output, unless they depend on omitted items.
     pub(crate) fn range(&self) -> Range<u64> {
         self.start_bytes..self.start_bytes + self.bucket.counts.bytes
     }
@@ -411,7 +411,7 @@ impl<'a, K> TaskWorker<'a, K> {
 
     /// The place of a bucket's output: as planned, or after the output of the buckets before it,
     /// for which it waits. `bytes` returns the length of the output. It is called when the task is
-    /// next, with the last item kept before, so that it can omit an equal item here.
+    /// next, and receives the last item kept before this bucket, so that it can omit an equal item.
     pub(crate) fn place(
         &self,
         loaded: &Loaded<K>,

@@ -77,8 +77,8 @@ impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Scalar::Int(value) => value.fmt(f),
-            // As many digits as distinguish it from its neighbours, and never mistaken for an
-            // integer.
+            // Prints as many digits as distinguish a float from its neighbours, in a form that is
+            // never mistaken for an integer.
             Scalar::Float(value) => write!(f, "{value:?}"),
             Scalar::Float32(value) => write!(f, "{value:?}"),
             Scalar::None => f.write_str("none"),
@@ -413,7 +413,7 @@ fn reduce_column(
             count: space.left.len() / item_bytes,
             inputs: &[&space.left, &space.right],
         };
-        // This cannot fail ([`compile_reduction`]).
+        // The program cannot fail; see [`compile_reduction`].
         let column = program.run(&mut space.registers, &rows).ok()?;
         space.reduced.clear();
         space.reduced.extend_from_slice(column.bytes);

@@ -5,10 +5,10 @@
 //! by buffer; after that the lane places results directly. The code that claims pieces ensures that
 //! there is room ([`super::pieces::Ahead`]), so holding never waits.
 //!
-//! Therefore, drives with later parts of a sequence are read in parallel with those of earlier
-//! parts, as far as memory allows, even if one file takes all results in order. Beyond that, no
-//! method with a single read can do better, because the place of an item depends on all items
-//! before it.
+//! Therefore, drives with later parts of a sequence are read in parallel with drives of earlier
+//! parts, as far as memory allows. This holds even if one file takes all results in order. Beyond
+//! that, no method with a single read can do better, because the place of an item depends on all
+//! items before it.
 //!
 //! Bounds: the pool of the hold, made of the memory that the pass leaves.
 
@@ -32,7 +32,7 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) buf: Buf,
-    /// Their outputs, in the order in which `buf` holds them.
+    /// The outputs of the results, in the order in which `buf` holds them.
     pub(crate) runs: Vec<Run>,
 }
 
@@ -46,9 +46,9 @@ impl Held {
 /// The progress of a lane.
 #[derive(Debug)]
 pub(crate) struct LaneResults {
-    /// Whether it places results directly in the outputs.
+    /// Whether the lane places results directly in the outputs.
     pub(crate) is_in_front: bool,
-    /// Its pieces, and the number of pieces placed or held.
+    /// The number of the lane's pieces, and the number of pieces placed or held.
     pub(crate) pieces: u64,
     pub(crate) placed: u64,
     /// The held results, in order.
@@ -65,7 +65,8 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// As much room as `pass` has left, for items of `item_bytes`; `None` if it would not be used.
+    /// A hold with as much room as `pass` has left, for items of `item_bytes`; `None` if no pass
+    /// would use it.
     pub(crate) fn new(pass: &Pass<'_>, item_bytes: usize) -> Result<Option<Self>> {
         let slot_bytes = block_ceil(HOLD_BYTES.max(item_bytes as u64));
         let spare_bytes = pass.sizes.spare_bytes.min(pass.job.budget.free_bytes());

@@ -212,7 +212,7 @@ impl<'a> Appender<'a> {
         Ok(())
     }
 
-    /// Lets the next piece of `lane` be placed; after the last one, the next lane.
+    /// Lets the next piece of `lane` be placed; after the last piece, lets the next lane follow.
     fn pass_on(&self, reader: &mut Reader<'_>, placing: &Placing<'_>, lane: usize) -> Result<()> {
         let mut state = self.lane(lane);
         state.placed += 1;
@@ -396,9 +396,9 @@ pub(crate) type InSequence<'a> = dyn Fn(&mut [u8], usize) -> Result<()> + Sync +
 
 /// Processing of results between producer and outputs.
 pub(crate) struct Placing<'a> {
-    /// In parallel, on any thread.
+    /// Processes results in parallel, on any thread.
     pub(crate) arrange: &'a Arrange<'a>,
-    /// In order.
+    /// Processes results in order.
     pub(crate) in_sequence: Option<&'a InSequence<'a>>,
     /// Bytes of an area that results may fill; the rest is for `arrange`.
     pub(crate) fill_bytes: usize,
@@ -586,8 +586,8 @@ impl Worker<'_, '_> {
     }
 }
 
-/// Size of an area in multiples of a piece. A streaming piece needs room behind its results, to
-/// which it copies what it flushes.
+/// Size of an area in multiples of a piece. A streaming piece needs room after its results, to
+/// which it copies the bytes that it flushes.
 pub(crate) fn areas_for(yields: Yield, is_arranged: bool) -> usize {
     1 + usize::from(yields == Yield::Any) + usize::from(is_arranged)
 }

@@ -82,7 +82,7 @@ pub struct AppendedFile {
 /// The result of a finished file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Appended {
-    /// Its length.
+    /// The length of the file.
     pub len_bytes: u64,
     /// The checksum of the whole file, if it was hashed.
     pub sum: u64,

@@ -25,7 +25,7 @@ pub struct Source {
     pub inputs: Vec<Input>,
     /// Bytes of an element in the files; 0 for a generated sequence.
     pub element_bytes: usize,
-    /// Memory alignment of its elements.
+    /// Memory alignment of the source's elements.
     pub align_bytes: usize,
     /// Number of elements, for a generated sequence.
     pub count: u64,
@@ -57,12 +57,12 @@ pub enum Yield {
 /// Elements of all sources at consecutive positions.
 #[derive(Debug, Clone, Copy)]
 pub struct Batch<'b> {
-    /// Position of its first element in the whole sequence.
+    /// Position of the batch's first element in the whole sequence.
     pub first: u64,
     /// Number of positions.
     pub count: usize,
-    /// Whether it is read for a sample: adjacent batches may be missing, and it is read again when
-    /// all items are produced.
+    /// Whether the batch is read for a sample: adjacent batches may be missing, and the batch is
+    /// read again when all items are produced.
     pub is_sample: bool,
     slices: [&'b [u8]; SOURCES_MAX],
 }
@@ -125,16 +125,16 @@ pub trait BatchStep: Send + Sync {
 ///
 /// Consumers (`reduce`, `write`, ...) are separate functions: see [`super`].
 pub trait Sequence: Sync + Sized {
-    /// The type of its items.
+    /// The type of the sequence's items.
     type Item: Send;
 
     /// Number of items per position of the sources.
     const YIELD: Yield;
 
-    /// Appends its sources, in order.
+    /// Appends the sources of this sequence, in order.
     fn sources(&self, into: &mut Vec<Source>);
 
-    /// Number of its sources.
+    /// Number of sources of this sequence.
     fn source_count(&self) -> usize;
 
     /// The items of a batch, in order.

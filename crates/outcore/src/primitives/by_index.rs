@@ -3,7 +3,7 @@
 //! Contract (ParlayLib, Blelloch, Anderson, Dhulipala, SPAA 2020: `reduce_by_index`,
 //! `histogram_by_index`): [`for_each_batch`] makes a state for each thread, passes it batches of
 //! items and returns the states. [`reduce_by_index`] reduces the values of each index. Threads work
-//! in no fixed order, so its operator must be commutative as well as associative.
+//! in no fixed order, so the operator must be commutative as well as associative.
 //!
 //! Bounds: one read of the sources. One table per thread if half of the memory holds them all;
 //! otherwise one shared table, in stripes that are locked for about 1,000 values at a time.

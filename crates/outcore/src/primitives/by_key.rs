@@ -25,8 +25,8 @@ use crate::key::sort_key::Tie;
 use outcore_io::memory::Reservation;
 use outcore_io::{Error, Result};
 
-/// Writes one item for each run of consecutive items for which `same` is true; it combines them
-/// from left to right.
+/// Writes one item for each run of consecutive items for which `same` is true: the items of the
+/// run, combined from left to right.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -128,8 +128,8 @@ fn order_of<T>(format: &RecordFormat) -> Result<Order> {
     Ok(Order::new(format, options))
 }
 
-/// Writes one item for each key of `format`, in order; it combines the items of one key in the
-/// order of their bytes.
+/// Writes one item for each key of `format`, in order: the items of the key, combined in the order
+/// of their bytes.
 ///
 /// `combine` must be associative and keep the key. For counts and sums by keys that fit in memory,
 /// [`reduce_by_index`](super::reduce_by_index()) needs no sort.

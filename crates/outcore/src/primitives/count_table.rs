@@ -67,8 +67,8 @@ impl CountTable {
 
     /// An empty table of at most `places` slots, a power of two.
     pub(super) fn new(item_bytes: usize, places: usize) -> Self {
-        // Whole growth steps back from `places`, so that the last step also needs only an eighth
-        // more memory.
+        // Begins a whole number of growth steps below `places`, so that the last step also needs
+        // only an eighth more memory.
         let mut first = places;
         while first > PLACES_FIRST {
             first /= GROWTH;

@@ -41,11 +41,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// A file whose data are in memory.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadedFile<'a> {
-    /// Its index among the inputs.
+    /// The index of the file among the inputs.
     pub index: usize,
-    /// Its name.
+    /// The name of the file.
     pub path: &'a Path,
-    /// Its data, without its header.
+    /// The data of the file, without its header.
     pub bytes: &'a [u8],
 }
 
@@ -184,7 +184,7 @@ impl Left {
 /// The result of [`Files::claim`].
 enum Claim {
     File(Loading),
-    /// There is no memory until another thread has finished a file.
+    /// No memory is free until another thread has finished a file.
     Later,
     Never,
 }
@@ -307,7 +307,7 @@ impl<'a> FileReader<'a> {
             self.fill()?;
             let ready = self.loading.iter().position(|file| file.missing == 0);
             if let Some(mut file) = ready.and_then(|index| self.loading.remove(index)) {
-                // Its slot is used for another file while it is processed.
+                // The file's slot is used for another file while this one is processed.
                 self.fill()?;
                 file.join();
                 return Ok(Some(file));

@@ -179,7 +179,7 @@ pub fn gather_ranges(
         return Err(Error::usage("gather", cause).hint("give the start and the end of each range"));
     }
     let count: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    // A plan consists of positions.
+    // The plan of a gather consists of positions, so the ranges become positions.
     let list_bytes = count.saturating_mul(size_of::<u64>() as u64);
     let _positions = job.budget.reserve("positions of ranges", list_bytes)?;
     let positions: Vec<u64> = ranges.iter().cloned().flatten().collect();
@@ -255,7 +255,7 @@ where
 
 /// Items in memory that are to be written.
 pub struct InMemory<'a> {
-    /// One after another.
+    /// The items, one after another.
     pub bytes: &'a [u8],
     /// Bytes of one.
     pub item_bytes: usize,

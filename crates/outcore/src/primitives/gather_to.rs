@@ -3,10 +3,10 @@
 //!
 //! Contract: the output has the elements at the positions, in the order of the positions. If
 //! positions and elements fit in memory, they are gathered at once. Otherwise the positions are
-//! sorted together with their places, the elements are read in ascending order, and then sorted
-//! back by place (sort, gather, sort: the permutation of external memory, Aggarwal and Vitter, CACM
-//! 31(9), 1988). Large elements are copied from their places one by one. The output bytes do not
-//! depend on the method.
+//! sorted together with their places. The elements are read in ascending order, and then sorted
+//! back by place. (Sort, gather, sort: this is the permutation of external memory, Aggarwal and
+//! Vitter, CACM 31(9), 1988.) Large elements are copied from their places one by one. The output
+//! bytes do not depend on the method.
 //!
 //! Bounds for the second method: a sort of 16 bytes per position, a sort of the elements with 8
 //! bytes more each, and one read of each block that holds a wanted element. Memory is that of a
@@ -130,7 +130,8 @@ fn copy_large(
 
 /// Whether [`gather_to`] gathers `count` elements of `element_bytes` at once.
 pub fn fits(job: &Job, count: u64, element_bytes: usize) -> bool {
-    // The plan of a chunk of positions uses a quarter, and its reads use another.
+    // The plan of a chunk of positions uses a quarter of the memory, and its reads use another
+    // quarter.
     let each_bytes = (POSITION_BYTES + element_bytes) as u64;
     count.saturating_mul(each_bytes) <= job.budget.free_bytes() / 2
 }
@@ -268,7 +269,8 @@ impl Found<'_> {
         };
         let positions = pairs.iter().map(|pair| halves(pair).1);
         let plan = GatherPlan::new(self.parts, self.element_bytes, positions).map_err(|error| {
-            // Reports its place among all requested positions, not among these.
+            // The error reports the position's place among all requested positions, not among these
+            // pairs.
             let last = pairs
                 .iter()
                 .map(halves)

@@ -2,8 +2,8 @@
 //!
 //! Contract: the result has each distinct item once, in the order of `sort` for such records; with
 //! `count_by`, its count follows (8 bytes, little-endian). The bytes depend only on the items.
-//! Whole items are compared, so map to the value to count first. All NaNs in a float key are equal;
-//! the result has the first of them.
+//! Whole items are compared, so first map each item to the value to count. All NaNs in a float key
+//! are equal; the result has the first of them.
 //!
 //! Two methods give the same result.
 //! - *By hash*: each thread counts in its own table. Full tables are added to a shared one, which

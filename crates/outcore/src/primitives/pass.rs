@@ -112,7 +112,8 @@ fn aligned_unit(grain: u64, item_bytes: u64, bytes_max: u64) -> u64 {
 fn enough_bytes(needed_bytes: u64, demand: Demand, budget: &Budget) -> u64 {
     const LEAST_BYTES: u64 = 4 << 20;
     let free_bytes = budget.free_bytes().max(1);
-    // In eighths of the free memory; the pass gets seven eighths.
+    // Memory besides the pass is counted in eighths of the free memory; the pass gets seven
+    // eighths.
     let beside_eighths = (demand.fixed_bytes * 8).div_ceil(free_bytes).min(4);
     let growing_bytes = needed_bytes.saturating_sub(demand.fixed_bytes) * 8 / (7 - beside_eighths);
     let enough_bytes = growing_bytes.max(needed_bytes.div_ceil(7) * 8) + budget.used_bytes();
@@ -438,7 +439,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Its elements.
+    /// The elements of the piece.
     pub(crate) fn batch(&self) -> Batch<'_> {
         let mut slices: [&[u8]; SOURCES_MAX] = [&[]; SOURCES_MAX];
         for (slice, place) in slices.iter_mut().zip(self.places) {
@@ -492,7 +493,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The pieces that it takes from.
+    /// The pieces from which the reader takes.
     pub(crate) fn pieces(&self) -> &Pieces {
         &self.pass.pieces
     }
@@ -618,7 +619,7 @@ impl<'a> Reader<'a> {
         self.settle()
     }
 
-    /// Like `start`, but waits for a moment if no piece is ready.
+    /// Like `start`, but waits a short time if no piece is ready.
     pub(crate) fn wait(&mut self) -> Result<()> {
         if !self.ready.is_empty() {
             return self.start();

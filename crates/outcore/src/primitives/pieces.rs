@@ -8,9 +8,9 @@
 //! of the sequence.
 //!
 //! If all results go one after another, a lane is a series of adjacent segments on one drive. The
-//! lanes after the one whose results are being placed ([`Pieces::set_front`]) are read *ahead*: the
-//! next one of each drive, as long as there is allowance for the results, so that no drive waits
-//! for another. Pieces without allowance are claimed strictly in order.
+//! lanes after the one whose results are being placed ([`Pieces::set_front`]) are read *ahead*, so
+//! that no drive waits for another. Only the next lane of each drive is read ahead, as long as
+//! there is allowance for the results. Pieces without allowance are claimed strictly in order.
 //!
 //! Piece length is a multiple of the *grain*, which depends only on the sizes of elements. A fold
 //! by grains has the same result for any memory and threads.
@@ -37,7 +37,7 @@ const GENERATED_BYTES: u64 = 8;
 /// An open source.
 #[derive(Debug)]
 pub(crate) struct OpenSource {
-    /// Its files; empty for a generated one.
+    /// The files of the source; empty for a generated one.
     pub(crate) parts: Vec<InputPart>,
     pub(crate) element_bytes: usize,
     pub(crate) align_bytes: usize,
@@ -57,16 +57,16 @@ struct Segment {
 /// Consecutive positions, read and processed together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// Its segment.
+    /// The segment of the piece.
     pub(crate) segment: usize,
-    /// Its number in the segment.
+    /// The number of the piece in the segment.
     pub(crate) number: u64,
-    /// Its lane, and its number there.
+    /// The lane of the piece, and the number of the piece in that lane.
     pub(crate) lane: usize,
     pub(crate) order: u64,
-    /// Its stretch of the sequence.
+    /// The stretch of the sequence to which the piece belongs.
     pub(crate) stretch: usize,
-    /// Room that its results may use before their turn; 0 if they have to wait for their turn.
+    /// Room that the piece's results may use before their turn; 0 if they have to wait for it.
     pub(crate) allowance_bytes: u64,
     /// Position of the first element.
     pub(crate) first: u64,
@@ -100,9 +100,10 @@ pub(crate) struct Ahead {
 /// The part of one source that belongs to a piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PieceRead {
-    /// The source that reads it: this one, or an earlier one that reads almost the same range.
+    /// The source that reads this part: its own source, or an earlier one that reads almost the
+    /// same range.
     pub(crate) reader: usize,
-    /// Its offset in the file, and its length.
+    /// The offset of the part in the file, and its length.
     pub(crate) from_bytes: u64,
     pub(crate) payload_bytes: usize,
     /// The end of the read, if this source does the read.
@@ -120,13 +121,13 @@ pub(crate) struct OpenSources {
     /// Number of positions.
     pub(crate) count: u64,
     lanes: Vec<Vec<usize>>,
-    /// Number of drives that hold them.
+    /// Number of drives that hold the sources.
     drives: usize,
     is_in_order: bool,
 }
 
 impl OpenSources {
-    /// The layout of a job that reads them.
+    /// The layout of a job that reads the sources.
     pub(crate) fn layout(&self, job: &Job) -> Layout {
         let parts = self.open.iter().flat_map(|source| &source.parts);
         let parts: Vec<InputPart> = parts.cloned().collect();
@@ -265,7 +266,7 @@ impl OpenSources {
         self.segments[segment].stretch
     }
 
-    /// Bytes on the drive that holds the most of them.
+    /// Bytes on the drive that holds most of the data.
     pub(crate) fn fullest_drive_bytes(&self) -> u64 {
         let mut drives: BTreeMap<usize, u64> = BTreeMap::new();
         for part in self.open.iter().flat_map(|source| &source.parts) {
@@ -318,7 +319,7 @@ fn cut(sources: &[OpenSource], count: u64, lanes: Lanes) -> Vec<Segment> {
         let mut parts = [0; SOURCES_MAX];
         let mut drive_index = None;
         for (place, source) in parts.iter_mut().zip(sources) {
-            // Of the parts that begin here, only the last one has elements.
+            // If several parts begin here, only the last one has elements.
             let after = source
                 .parts
                 .partition_point(|part| part.first_position <= pair[0]);
@@ -374,11 +375,11 @@ fn by_run(segments: &[Segment]) -> Vec<Vec<usize>> {
 /// The progress of a lane.
 #[derive(Debug, Default)]
 struct LaneClaims {
-    /// Its next segment, and the next piece of that one.
+    /// The next segment of the lane, and the next piece of that segment.
     next: usize,
     number: u64,
     order: u64,
-    /// Whether it has taken allowance.
+    /// Whether the lane has taken allowance.
     is_ahead: bool,
 }
 
@@ -636,7 +637,7 @@ mod tests {
         let mut port = volume.port().unwrap();
         let mut claimed = Vec::new();
         while let Some(piece) = pieces.next(&port) {
-            // The first three are always in flight: each drive has equally many requests.
+            // The first three reads are always in flight, so each drive has equally many requests.
             if let Some(buf) = pool.take() {
                 let file = &pieces.sources.part_of(&piece, 0).file;
                 port.submit(file, Op::Read, 0, buf, 0);
@@ -649,7 +650,7 @@ mod tests {
             (2, 0, 4096),
             (0, 1, 0),
             (1, 1, 4096),
-            // Without allowance, strictly in order.
+            // Without allowance, pieces are claimed strictly in order.
             (2, 1, 0),
             (3, 0, 0),
             (3, 1, 0),

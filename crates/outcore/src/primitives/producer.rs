@@ -17,7 +17,7 @@ use outcore_io::Result;
 pub enum Produced {
     /// All results are in the area, or were flushed.
     All,
-    /// There was no room.
+    /// The area had no room.
     Overflow,
 }
 
@@ -105,10 +105,10 @@ pub type Maker<'p> = Box<dyn FnMut(Batch<'_>, &mut Emit<'_>) -> Result<Produced>
 
 /// Makes results from batches; see the module.
 ///
-/// N.B. passes take it as `dyn`, so that they are compiled only once: there is one call per piece,
-/// and the loop over items is inside.
+/// N.B. passes take a producer as `dyn`, so that they are compiled only once. There is one call per
+/// piece, and the loop over items is inside.
 pub trait Producer: Sync {
-    /// Its sources.
+    /// The sources of the producer.
     fn sources(&self) -> Vec<Source>;
 
     /// Number of items per position.
@@ -117,7 +117,7 @@ pub trait Producer: Sync {
     /// Bytes of an item.
     fn item_bytes(&self) -> usize;
 
-    /// Alignment of its items while they are made.
+    /// Alignment of the producer's items while they are made.
     fn align_bytes(&self) -> usize;
 
     /// A maker for one thread, with its state.

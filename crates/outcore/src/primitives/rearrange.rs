@@ -289,7 +289,7 @@ fn merge_at_once(
     }
     let check = CheckOptions {
         descending,
-        // The bytes break ties of a merge that is not stable, in its inputs too.
+        // If a merge is not stable, the bytes break ties, also in its inputs.
         ties: !options.stable,
         order_only: true,
         ..CheckOptions::default()
@@ -457,7 +457,7 @@ impl<'a> Run<'a> {
             if let Some(loaded) = &self.loaded {
                 self.checked.push(loaded.batch().bytes(0))?;
                 self.next += 1;
-                // The freed buffer is read into at once.
+                // The next read into the freed buffer starts at once.
                 return self.reader.fill();
             }
             match self.reader.next()? {

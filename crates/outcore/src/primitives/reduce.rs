@@ -134,7 +134,7 @@ pub trait Summand: Copy + Send + Sync {
     /// The sum of both.
     fn add(a: Self::Sum, b: Self::Sum) -> Self::Sum;
 
-    /// As a float, rounded.
+    /// The sum as a float, rounded.
     fn sum_to_f64(sum: Self::Sum) -> f64;
 
     /// The smaller; NaN if one of two floats is NaN.
@@ -235,7 +235,7 @@ where
     Ok((count > 0).then(|| S::Item::sum_to_f64(sum) / count as f64))
 }
 
-/// The smallest item; NaN if there is one; `None` for an empty sequence.
+/// The smallest item; NaN if any item is NaN; `None` for an empty sequence.
 ///
 /// # Errors
 /// The errors of [`reduce`].
@@ -247,7 +247,7 @@ where
     best(job, sequence, S::Item::least)
 }
 
-/// The largest item; NaN if there is a NaN; `None` for an empty sequence.
+/// The largest item; NaN if any item is NaN; `None` for an empty sequence.
 ///
 /// # Errors
 /// The errors of [`reduce`].

@@ -127,7 +127,8 @@ impl RecordRanges {
     /// same place.
     fn count_below(&self, words: &[u64], parts: &mut [u32]) {
         if self.words.len() <= COMPARED_MAX {
-            // One splitter with many words: independent steps without branches.
+            // Compares one splitter with many words at a time: the steps are independent and have
+            // no branches.
             for splitter in &self.words {
                 for (part, word) in parts.iter_mut().zip(words) {
                     *part += u32::from(*splitter <= *word);
@@ -162,7 +163,7 @@ pub enum RecordRoute {
     },
 }
 
-/// Writes each record of `table` to the part that `route` gives it. Returns the totals of the
+/// Writes each record of `table` to the part that `route` assigns to it. Returns the totals of the
 /// parts.
 ///
 /// # Errors
@@ -178,7 +179,7 @@ pub(crate) fn route_records(
         && ranges.words.len() + 1 != parts
     {
         let cause = format!("{} splitters for {parts} files", ranges.words.len());
-        return Err(Error::usage(ROUTE, cause).hint("give one file more than splitters"));
+        return Err(Error::usage(ROUTE, cause).hint("give one more file than there are splitters"));
     }
     let options = CheckOptions {
         unordered: true,

@@ -1,14 +1,15 @@
 //! Prefix sums over any monoid, inclusive and exclusive.
 //!
 //! Contract (PALID, SPAA 2025, section 4: scan): item i of the result is the fold of the items up
-//! to i (inclusive), or before it (exclusive), from left to right, one by one. For floats the
-//! result has exactly the bits of a loop over the data, if there is only one pass. Pieces are read
-//! and mapped in parallel. A piece is scanned when it is next to be appended, from the value that
-//! the previous piece left. This takes one read and one write, into one file or several.
+//! to i (inclusive), or before i (exclusive). The fold goes from left to right, one item at a time.
+//! For floats the result has exactly the bits of a loop over the data, if there is only one pass.
+//! Pieces are read and mapped in parallel. A piece is scanned when it is next to be appended, from
+//! the value that the previous piece left. This takes one read and one write, into one file or
+//! several.
 //!
 //! If the data are on three or more drives and the result is several shards, all stretches except
 //! for the last are read twice. They are first folded, on all drives at once, and then scanned in
-//! parallel, each from the fold of those before it. Two reads are the minimum here: a drive has
+//! parallel, each from the fold of those before it. Two reads are the minimum here. A drive has
 //! nothing to write before all earlier data have been read, and by then its own data should have
 //! been read as well. On D drives this takes 2/D of the time of one read in order, which uses one
 //! drive at a time.
@@ -37,9 +38,9 @@ use outcore_io::port::Volume;
 /// Whether an item is part of its own prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inclusion {
-    /// It is: the first result is the first item.
+    /// An item is part of its own prefix: the first result is the first item.
     Inclusive,
-    /// It is not: the first result is the identity.
+    /// An item is not part of its own prefix: the first result is the identity.
     Exclusive,
 }
 
@@ -88,7 +89,7 @@ where
     };
     let states: Vec<Mutex<S::Item>> = starts.into_iter().map(Mutex::new).collect();
     let in_sequence = |results: &mut [u8], out: usize| {
-        // Outputs that are written one after another share one value.
+        // Outputs that are written one after another share one running value.
         let state = &states[out.min(states.len() - 1)];
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let items: &mut [S::Item] = bytemuck::cast_slice_mut(results);

@@ -30,7 +30,7 @@ pub fn first<S: Sequence>(job: &Job, sequence: &S) -> Result<(Option<S::Item>, S
     let mut sources = Vec::new();
     sequence.sources(&mut sources);
     let pass = Pass::open(job, &sources, Lanes::Stretches(1), Demand::default())?;
-    // It ends at the first match.
+    // The pass ends at the first match.
     let most = Forecast::AtMost(pass.pieces.sources.data_bytes());
     pass.begin_reading("find", most, Forecast::NOTHING);
     // Position of the first piece with a match, and its first item.
@@ -147,8 +147,9 @@ where
 }
 
 /// As [`top_k`], but passes the items one after another to `each`, for any `k`, and never holds all
-/// of them. It takes `k / m` reads of the sources if memory selects m at a time (an eighth of
-/// memory divided by the size of an item plus 16 bytes, less with more threads).
+/// of them. It takes `k / m` reads of the sources if memory has room to select m items at a time. m
+/// is an eighth of the memory divided by the size of an item plus 16 bytes, and less with more
+/// threads.
 ///
 /// # Errors
 /// The errors of `each`; [`crate::Kind::Memory`] if not even one item fits; the errors of

@@ -44,9 +44,9 @@ pub struct SizedFiles {
 /// A file and its length.
 #[derive(Debug, Clone, Copy)]
 pub struct SizedFile<'a> {
-    /// Its path.
+    /// The path of the file.
     pub path: &'a Path,
-    /// Its length.
+    /// The length of the file.
     pub len_bytes: u64,
 }
 

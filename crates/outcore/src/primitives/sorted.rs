@@ -4,8 +4,8 @@
 //! their pass directly to the buckets of the sort. The splitters come from a sample that is made
 //! first, so functions are called twice for some items. After filters, the plan estimates the
 //! number of items from that sample; the output has room for all. If a position may yield any
-//! number of items, there is no such limit, so the output must be a pipe, or the items are written
-//! to a file first.
+//! number of items, the number of items has no limit. The output must then be a pipe, or the items
+//! are written to a file first.
 //!
 //! Bounds: the memory of a sort, which reads nothing itself and leaves its read memory to the pass.
 //! I/O is one read of the sources, the sample, and the scratch I/O and output of a sort.
@@ -164,7 +164,7 @@ impl Source for Made<'_> {
             .iter()
             .map(|source| source.element_bytes as u64)
             .sum();
-        // A byte of text becomes a part of an item, not a whole one.
+        // A position of text is one byte, from which only a part of an item is made.
         let sampled_bytes = match self.producer.yields() {
             Yield::Any if position_bytes > 0 => position_bytes,
             _ => position_bytes.max(item_bytes),
@@ -239,8 +239,8 @@ impl Source for Made<'_> {
                 budget,
                 ..shared.job.clone()
             };
-            // If memory is small, fewer threads run. There are never more than the sort's plan has
-            // buffers for.
+            // If memory is small, fewer threads run. There are never more threads than the sort's
+            // plan has buffers for.
             let enough = job.budget.limit_bytes() / least_bytes.max(1);
             let threads = job.options.threads.min(shared.plan.size.threads);
             job.options.threads = threads.clamp(1, enough.max(1) as usize);

@@ -1,9 +1,9 @@
 //! Predictions and results of passes: the figures that all front ends show.
 //!
-//! Contract: a plan predicts the work of the drives, phase by phase, at the rates of the job: the
-//! number of bytes if it is known, a bound if it depends on the data, otherwise nothing. It does
-//! not include the computing time of functions. A summary holds the engine's counts and each phase
-//! with its prediction, or the sums of these over several passes.
+//! Contract: a plan predicts the work of the drives, phase by phase, at the rates of the job. It
+//! has the number of bytes if that is known, and a bound if it depends on the data. It does not
+//! include the computing time of functions. A summary holds the engine's counts and each phase with
+//! its prediction, or the sums of these over several passes.
 
 use std::fmt;
 
@@ -188,7 +188,7 @@ impl Summary {
         self
     }
 
-    /// Adds the writing of its result, which does not count as a pass over the data.
+    /// Adds the writing of the result, which does not count as a pass over the data.
     pub(crate) fn and_unread(self, written: Summary) -> Self {
         self.and(Summary {
             passes: 0,

@@ -4,8 +4,8 @@
 //! lazy and refined by [`filter`](Table::filter) and [`map`](Table::map), which fuse into one pass.
 //! Steps work on batches of about 1,000 rows, column by column ([`crate::key::expr`]), and pass on
 //! dense rows. A custom step of the caller ([`BatchStep`]) can be one of them. Results of
-//! expressions are big-endian if all numbers that they can name are; otherwise they have the byte
-//! order of this machine.
+//! expressions are big-endian if all numbers that the expressions can name are big-endian.
+//! Otherwise they have the byte order of this machine.
 //!
 //! Bounds: a few columns of a batch per step and thread.
 
@@ -144,7 +144,7 @@ impl Table {
         })
     }
 
-    /// The type of its items.
+    /// The type of the table's items.
     pub fn format(&self) -> &RecordFormat {
         &self.format
     }

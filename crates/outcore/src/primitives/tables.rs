@@ -326,7 +326,7 @@ fn to_f64(scalar: Scalar) -> f64 {
 }
 
 /// Writes each record of `table` to the file whose number `bucket`, an expression, computes;
-/// returns the number of records in each. A condition is 0 or 1.
+/// returns the number of records in each. A condition selects file 0 or 1.
 ///
 /// # Errors
 /// The errors of [`distribute`](super::distribute()), and usage for an invalid expression.

@@ -2,10 +2,11 @@
 //!
 //! Contract: the output holds the items in the order of the sequence; its bytes depend only on the
 //! sources and the functions. If each position yields one item, any thread writes pieces at their
-//! final place and without a copy ([`Writer`]). If their number is known only afterwards (`filter`,
-//! `flat_map`), and for pipes, they are appended in order ([`super::append`]). Each shard then
-//! holds the results of one stretch of the input, so that all drives write at once. For a single
-//! output, all drives are read in parallel as far as memory holds the results ([`super::ahead`]).
+//! final place and without a copy ([`Writer`]). If the number of items is known only afterwards
+//! (`filter`, `flat_map`), and for pipes, the items are appended in order ([`super::append`]). Each
+//! shard then holds the results of one stretch of the input, so that all drives write at once. For
+//! a single output, all drives are read in parallel as far as memory holds the results
+//! ([`super::ahead`]).
 //!
 //! Bounds: I/O is one read of the sources and one write of the result.
 
@@ -71,13 +72,13 @@ pub fn produce(
 /// that pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// They are folded to one or a few values: nothing is written.
+    /// The items are folded to one or a few values: nothing is written.
     Folded(&'static str),
     /// The pass ends at the first match.
     Sought(&'static str),
-    /// They are written to files that a function selects.
+    /// The items are written to files that a function selects.
     Distributed(&'static str),
-    /// They are written.
+    /// The items are written.
     Written,
     /// Unknown yet: they may be written or not.
     Open,
@@ -203,9 +204,9 @@ pub(crate) fn write_placed(
 /// A file that is written from memory.
 #[derive(Debug, Clone, Copy)]
 pub struct FileBytes<'a> {
-    /// Its path.
+    /// The path of the file.
     pub path: &'a Path,
-    /// Its content.
+    /// The content of the file.
     pub bytes: &'a [u8],
 }
 

@@ -1,8 +1,8 @@
 //! Items to read, grouped by drive.
 //!
 //! Contract: a [`ByDrive`] has one queue per drive, in the order of insertion, and selects the next
-//! drive: the one with the fewest requests of the calling port, in rotation among equals. So all
-//! drives read at once, and a slow one delays only its own items.
+//! drive. This is the drive with the fewest requests of the calling port, in rotation among equals.
+//! So all drives read at once, and a slow one delays only its own items.
 
 use std::collections::VecDeque;
 

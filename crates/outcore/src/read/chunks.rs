@@ -35,7 +35,7 @@ pub(crate) struct Chunks {
     left: Mutex<ByDrive<Range<u64>>>,
     /// Numbers of chunks that are not handed out, ascending.
     taken: Vec<u64>,
-    /// Whether a reader has met a record that exceeds the limit.
+    /// Whether a reader has found a record that exceeds the limit.
     has_long_record: AtomicBool,
 }
 
@@ -85,7 +85,7 @@ impl Chunks {
         &self.parts
     }
 
-    /// Records that a record exceeds its reader's limit.
+    /// Notes that a record exceeds its reader's limit.
     pub(super) fn note_long_record(&self) {
         self.has_long_record.store(true, Ordering::Relaxed);
     }

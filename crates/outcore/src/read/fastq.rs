@@ -16,9 +16,9 @@ const LINES: u8 = 4;
 /// Why text is not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not begin with `@`.
+    /// The record does not begin with `@`.
     NoName,
-    /// Its third line does not begin with `+`.
+    /// The record's third line does not begin with `+`.
     NoPlus,
     /// Sequence and quality have different lengths.
     Lengths {
@@ -32,7 +32,7 @@ pub enum Fault {
         /// The lines that exist.
         lines: u8,
     },
-    /// It contains a NUL byte.
+    /// The record contains a NUL byte.
     Nul,
 }
 
@@ -114,7 +114,7 @@ impl Framer {
     /// Ends the record that is open at the end of a file.
     ///
     /// # Errors
-    /// It is incomplete.
+    /// The record is incomplete.
     pub fn finish(&mut self) -> Result<(), Fault> {
         let lines = self.line;
         if lines < LINES - 1 {

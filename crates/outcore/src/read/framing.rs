@@ -22,7 +22,7 @@ pub(crate) trait Framing: Clone + Send + Sync {
     /// state with the bytes after them.
     fn whole_end(&mut self, bytes: &[u8]) -> usize;
 
-    /// The start of the first record after one that ends at or after `bytes[0]`.
+    /// The start of the first record whose predecessor ends at `bytes[0]` or later.
     fn next_begin(&self, bytes: &[u8]) -> Option<usize>;
 
     /// Completes a record that the file leaves open.

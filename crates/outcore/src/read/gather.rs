@@ -3,7 +3,7 @@
 //! Contract (PALID, SPAA 2025, section 3, random reader): positions of elements, in any order and
 //! with repeats, become *runs*: reads of whole blocks, each of which serves all positions in it.
 //! Blocks that are close together are one read. [`GatherPlan`] is pure. A [`Gatherer`] is one
-//! thread's part of the reads: it takes runs from the drive with the fewest requests and keeps as
+//! thread's part of the reads. It takes runs from the drive with the fewest requests, and keeps as
 //! many in flight on each drive as a port allows. So no block is read twice, and each drive
 //! receives its reads in ascending order.
 //!

@@ -1,9 +1,9 @@
 //! JSON as programs write it: with numbers that RFC 8259 lacks, and unpaired surrogates.
 //!
-//! Contract: [`strict`] converts a line in which Python or JavaScript wrote `NaN`, `Infinity` or
-//! `-Infinity`, or an escape of an unpaired surrogate, to JSON of the same length, so that a
-//! parser's byte offsets remain valid. [`is_blank`] recognises lines without values. Pure; each
-//! byte is read once.
+//! Contract: [`strict`] converts a line that contains `NaN`, `Infinity`, `-Infinity` or an escape
+//! of an unpaired surrogate, as Python and JavaScript write them. The result is JSON of the same
+//! length, so that a parser's byte offsets remain valid. [`is_blank`] recognises lines without
+//! values. Pure; each byte is read once.
 
 /// Names of numbers outside of strings, and replacement numbers of the same length.
 const NUMBERS: [(&[u8], &[u8]); 2] = [(b"NaN", b"0.5"), (b"Infinity", b"0.500000")];

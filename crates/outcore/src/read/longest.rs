@@ -23,7 +23,7 @@ const WINDOW: usize = 8;
 /// The longest line of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Longest {
-    /// Its length, with its terminator.
+    /// The length of the longest line, with its terminator.
     pub(crate) bytes: u64,
     /// Mean length of all other lines.
     pub(crate) mean_of_others_bytes: f64,
@@ -56,7 +56,7 @@ impl Measure {
         self.begun_bytes += (bytes.len() - from) as u64;
     }
 
-    /// Ends the file.
+    /// Notes the end of a file.
     fn end_file(&mut self) {
         if self.begun_bytes > 0 {
             self.begun_bytes += 1;
@@ -83,8 +83,8 @@ impl Measure {
     }
 }
 
-/// The error of a job that has room for the longest line. It gets the place of the line that was
-/// too long in `met`.
+/// `error`, from planning again with room for the longest line, with the place of that line. The
+/// place comes from `met`, the error about the line that was too long.
 pub(crate) fn located(error: Error, met: &Error) -> Error {
     let is_elsewhere = error.kind() != Kind::Memory || error.file_path().is_some();
     match (met.file_path(), met.offset_bytes()) {

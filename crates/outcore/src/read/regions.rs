@@ -8,15 +8,15 @@
 //! records end. Records do not continue from one file into the next; an unterminated last record is
 //! terminated here.
 //!
-//! A reader can repeat the regions of an earlier run first ([`RegionReader::after`]): the division
-//! of a chunk into regions depends only on the sizes, so a list of the regions' chunks determines
-//! them.
+//! A reader can first repeat the regions of an earlier run ([`RegionReader::after`]). A list of the
+//! regions' chunks is enough for this, because the division of a chunk into regions depends only on
+//! the sizes.
 //!
 //! Bounds: the reader alternates among `open_chunks` chunks, each with a window of reads of
 //! `block_bytes` from the pool, and a record of at most `record_bytes_max` that is being assembled.
-//! When all of them have been requested, the following chunks are read ahead in the rest of the
-//! windows, because a chunk may be as short as one read. Each byte is read once, except for a block
-//! or two at the boundaries of chunks.
+//! When these chunks have been requested completely, the reader reads the following chunks ahead in
+//! the rest of the windows, because a chunk may be as short as one read. Each byte is read once,
+//! except for a block or two at the boundaries of chunks.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -53,9 +53,9 @@ pub(crate) struct Region {
     pub at_bytes: u64,
     /// Bytes of the input since the previous region; for progress.
     pub advance_bytes: u64,
-    /// Whether it is the last region of the chunk.
+    /// Whether the region is the last one of the chunk.
     pub ends_chunk: bool,
-    /// Whether it repeats one of an earlier run.
+    /// Whether the region repeats one of an earlier run.
     pub is_repeated: bool,
     head: Vec<u8>,
     buf: Option<Buf>,
@@ -77,7 +77,7 @@ struct Read {
     /// The wanted range of the file's data.
     from: u64,
     to: u64,
-    /// Whether it is the first of its stretch, where the start of a record must be found.
+    /// Whether the read is the first of its stretch, where the start of a record must be found.
     is_first: bool,
     token: u64,
     buf: Option<Buf>,
@@ -87,7 +87,7 @@ struct Read {
 struct OpenChunk<F> {
     number: u64,
     framing: F,
-    /// Stretches that are not requested yet, and how much of the first one is.
+    /// Stretches that are not requested yet, and how much of the first one has been requested.
     left: VecDeque<Stretch>,
     next_from: Option<u64>,
     reads: VecDeque<Read>,
@@ -96,7 +96,7 @@ struct OpenChunk<F> {
     begun_at: u64,
     /// Whether records of the current stretch have begun.
     is_inside: bool,
-    /// Whether a region of it has been returned.
+    /// Whether a region of the chunk has been returned.
     is_begun: bool,
 }
 
@@ -121,7 +121,7 @@ impl RegionSizes {
 
     /// Buffers per thread.
     pub(crate) fn slots(&self) -> usize {
-        // The owner holds one more.
+        // The owner holds one more buffer.
         self.reads() + 1
     }
 
@@ -142,7 +142,7 @@ pub(crate) struct RegionReader<'a, F> {
     turn: usize,
     /// The chunk of each region that is to be repeated.
     repeated: VecDeque<u64>,
-    /// The chunks among them that are not open yet, in order.
+    /// The chunks to repeat that are not open yet, in order.
     to_open: VecDeque<u64>,
     next_token: u64,
     /// Reads that have been requested and not returned.
@@ -317,7 +317,8 @@ impl<'a, F: Framing> RegionReader<'a, F> {
             };
             is_next && open.reads.front().is_some_and(|r| r.buf.is_some())
         };
-        // First all arrived reads of one chunk, because switching chunks costs the owner something.
+        // All arrived reads of one chunk come first, because each switch of chunks costs the owner
+        // time.
         let ready = (0..count)
             .map(|step| (self.turn + step) % count)
             .find(|&index| is_ready(&self.open[index]));

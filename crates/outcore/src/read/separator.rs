@@ -23,7 +23,7 @@ pub fn likely_separator(head: &[u8], usual: u8, is_all: bool) -> u8 {
     }
     let others = SEPARATORS.into_iter().filter(|other| *other != usual);
     let counted = others.filter_map(|other| Some((fields_of_all(head, other, is_all)?, other)));
-    // Among equal numbers of fields, the first one.
+    // Among separators with equal numbers of fields, the first one wins.
     let best = counted.fold(None, |best: Option<(usize, u8)>, found| match best {
         Some(best) if best.0 >= found.0 => Some(best),
         _ => Some(found),
@@ -126,9 +126,9 @@ pub fn given_separator_note(name: &Path, given: u8, sample: &Beginning<'_>) -> O
 /// The beginning of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning<'a> {
-    /// Its bytes.
+    /// The bytes of the beginning.
     pub head: &'a [u8],
-    /// Whether they are the whole text.
+    /// Whether these bytes are the whole text.
     pub is_all: bool,
 }
 
@@ -187,7 +187,7 @@ mod tests {
             // The usual separator stays if the text contains it.
             (b"a,b;c\n1,2;3\n", b',', b','),
             (b"a,b\n1;2,2;3\n", b',', b','),
-            // One column, whatever its text contains.
+            // The text is one column, whatever it contains.
             (b"notes\nhello; world\nwell; well\n", b',', b','),
             (b"\"a;b\"\n\"c;d\"\n", b',', b','),
             // Records that differ prove nothing.

@@ -2,9 +2,10 @@
 //!
 //! Contract (PALID, SPAA 2025, section 3, file streamer): the input is the concatenation of its
 //! files' data. [`Blocks`] hands out pieces of about `block_bytes`, a whole number of elements
-//! each, to any number of threads, from the drive with the fewest requests, so that all drives read
-//! at once. Each block knows the position of its first element in the whole input. Reads are
-//! extended to 4 KiB boundaries for direct I/O, so adjacent blocks may both read a border block.
+//! each, to any number of threads. The next piece comes from the drive with the fewest requests, so
+//! that all drives read at once. Each block knows the position of its first element in the whole
+//! input. Reads are extended to 4 KiB boundaries for direct I/O, so adjacent blocks may both read a
+//! border block.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -23,7 +24,7 @@ pub struct InputPart {
     pub data_at_bytes: u64,
     /// Bytes of data.
     pub data_len_bytes: u64,
-    /// Elements in the files before it.
+    /// Elements in the files before this one.
     pub first_position: u64,
 }
 
@@ -156,9 +157,9 @@ impl Blocks {
     }
 
     /// The next blocks of a file on the drive with the fewest requests of `port`, in rotation among
-    /// equals: the number of the file's remaining blocks divided by `share`, at least one. So a
-    /// slow drive delays only its own blocks. A thread that processes stretches receives its blocks
-    /// mostly in order.
+    /// equals. Their number is that of the file's remaining blocks divided by `share`, at least
+    /// one. So a slow drive delays only its own blocks. A thread that processes stretches receives
+    /// its blocks mostly in order.
     pub(crate) fn next_stretch(&self, share: u64, port: &Port) -> Option<Stretch> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let files = left.next(port)?;

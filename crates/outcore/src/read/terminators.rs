@@ -19,7 +19,7 @@ pub(crate) struct Terminators<'a> {
     rest: &'a [u8],
     /// The end of the block that was compared last.
     block_end: usize,
-    /// Its hits that have not been returned, the first one in the lowest bit.
+    /// The hits in that block that have not been returned, the first one in the lowest bit.
     hits: u64,
 }
 

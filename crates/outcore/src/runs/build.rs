@@ -50,7 +50,7 @@ use outcore_io::{Error, Kind, Result};
 pub struct BuildSummary {
     /// Records sorted.
     pub records: u64,
-    /// Their bytes.
+    /// The bytes of these records.
     pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
@@ -66,7 +66,7 @@ pub struct BuildSummary {
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
+    /// The plan that the build followed.
     pub plan: ViewPlan,
 }
 
@@ -295,7 +295,7 @@ struct Request<'a> {
     options: BuildOptions,
     /// The existing view.
     old: Option<&'a Manifest>,
-    /// Whether its runs stay.
+    /// Whether the runs of the existing view stay.
     appends: bool,
 }
 
@@ -409,7 +409,7 @@ impl Request<'_> {
         };
         let cut = self.cut(job, files, what, size.clone(), shape.as_ref());
         let (mut plan, shape, cuts) = match (cut, size.lines) {
-            // Again, with room for the longest line.
+            // Plans again, with room for the longest line.
             (Err(error), Some(lines)) if error.kind() == Kind::Memory => {
                 let longest_bytes = longest_line(job, files, what)?;
                 let lines = LineLengths {

@@ -36,7 +36,7 @@ struct CopyPlan {
     segment_units: u64,
     /// Buffers per thread.
     buffers: usize,
-    /// Their size.
+    /// The size of a buffer.
     buffer_bytes: usize,
 }
 
@@ -67,8 +67,7 @@ impl SortedView {
             let mut ways = Vec::with_capacity(plan.threads);
             let mut merging = Vec::with_capacity(plan.threads);
             for thread in 0..plan.threads {
-                // There is room for all buffers in both channels, so a thread only waits for
-                // buffers.
+                // Both channels have room for all buffers, so a thread only waits for buffers.
                 let (full, to_write) = sync_channel::<Full>(plan.buffers + 1);
                 let (written, empty) = sync_channel::<Vec<u8>>(plan.buffers);
                 for _ in 0..plan.buffers {
@@ -127,7 +126,7 @@ impl SortedView {
                 return CopyPlan {
                     threads,
                     segment_units: segment_bytes / record_bytes as u64,
-                    // One more, so that the next segment can begin.
+                    // One more buffer, so that the next segment can begin.
                     buffers: (segment_bytes / buffer_bytes as u64) as usize + 1,
                     buffer_bytes,
                 };

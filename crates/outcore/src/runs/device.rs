@@ -1,6 +1,6 @@
 //! An interface for drives that merge what they store.
 //!
-//! Model: ActiveSort (Lee et al.), section 5: the host tells the drive where the runs are and what
+//! Model: ActiveSort (Lee et al.), section 5. The host tells the drive where the runs are and what
 //! their keys are, and then reads the merged file as if it existed. [`MergeDevice::open`] is that
 //! call, [`MergeStream::read`] that file. [`HostMerge`] is the only backend: this machine merges. A
 //! program that reads a view from several threads opens one stream per thread.
@@ -13,11 +13,11 @@ use outcore_io::Result;
 /// The location of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunLocation {
-    /// Its file.
+    /// The file that holds the run.
     pub path: PathBuf,
-    /// Offset of its first record.
+    /// Offset of the run's first record.
     pub start_bytes: u64,
-    /// Number of its records.
+    /// Number of the run's records.
     pub records: u64,
 }
 
@@ -80,7 +80,7 @@ impl MergeStream for ViewReader {
 }
 
 impl SortedView {
-    /// The facts about it that a [`MergeDevice`] needs.
+    /// The facts about the view that a [`MergeDevice`] needs.
     pub fn about(&self) -> RunsAbout {
         let runs = self.set.runs.iter().map(|run| RunLocation {
             path: run.file.path.to_path_buf(),

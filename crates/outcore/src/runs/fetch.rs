@@ -92,7 +92,7 @@ impl Fetcher {
         }
     }
 
-    /// Whether it exceeds a slot.
+    /// Whether the stretch exceeds a slot.
     pub(super) fn is_long(&self, stretch: &Stretch) -> bool {
         stretch.read_len_bytes > self.pool.slot_bytes()
     }
@@ -171,7 +171,7 @@ impl Fetcher {
         self.look()
     }
 
-    /// Like `start`, but waits for a moment if nothing has arrived.
+    /// Like `start`, but waits a short time if nothing has arrived.
     pub(super) fn wait(&mut self) -> Result<()> {
         if !self.arrived.is_empty() {
             return self.start();

@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(whole.prefix(1), shape.prefix(b"dd"));
         assert_eq!(whole.longest_bytes(42), 26);
         assert!(whole.is_sound(8, 42, 6) && !whole.is_sound(8, 41, 6));
-        // It is not a valid index for another block size.
+        // The index is not valid for another block size.
         for block_bytes in [4, 9, 16] {
             assert!(!whole.is_sound(block_bytes, 42, 6), "{block_bytes}");
         }

@@ -1,7 +1,7 @@
 //! One generation of runs that are being written, staged together.
 //!
-//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight: one
-//! file per run for the runs of a view, one file per drive for runs that are merged again. Until
+//! Contract: [`Level::stage`] reserves a place for every run, spread over the drives by weight. The
+//! runs of a view get one file per run; runs that are merged again get one file per drive. Until
 //! [`Level::publish`] they are in private directories and are removed if the job ends. Publishing
 //! makes them durable and gives them and the manifest their names, all or none; a sweep finishes
 //! this if the job is killed during it. If the number and lengths of runs are unknown in advance, a
@@ -80,7 +80,7 @@ pub(super) enum Generation {
     Passing,
     /// Runs of the view.
     Last {
-        /// Whether its manifest may replace an existing one.
+        /// Whether the view's manifest may replace an existing one.
         replace: bool,
     },
 }
@@ -111,7 +111,7 @@ impl LevelRun {
 
 impl Level {
     /// Stages the files of runs with these numbers of units, which are written in the order of
-    /// `turns`: one file per run if they are those of the view, otherwise one per drive.
+    /// `turns`. Runs of the view get one file each; other runs share one file per drive.
     pub(super) fn stage(
         places: &Places<'_>,
         shape: &Shape,
@@ -213,8 +213,8 @@ impl Level {
         (records.sum(), units * self.shape.unit_bytes as u64)
     }
 
-    /// Makes the runs durable and publishes them, together with a manifest that lists them after
-    /// the `known` ones and says what it `replaces`.
+    /// Makes the runs durable and publishes them, together with a manifest. The manifest lists them
+    /// after the `known` ones, and names the view that it `replaces`.
     pub(super) fn publish(
         self,
         dir: &Path,
@@ -264,12 +264,12 @@ pub(super) struct GrowingLevel<'a> {
     shape: &'a Shape,
     first_number: u32,
     made: u32,
-    /// Whether its runs are merged again: they share one file per drive.
+    /// Whether the level's runs are merged again: they share one file per drive.
     is_passing: bool,
     state: Mutex<Grown>,
 }
 
-/// Its state so far.
+/// The state of a level so far.
 struct Grown {
     output: StagedOutput,
     taken_bytes: Vec<u64>,

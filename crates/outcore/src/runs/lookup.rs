@@ -37,14 +37,14 @@ const LOOKUP: &str = "look up keys";
 const PHASE: &str = "look up";
 /// Memory of a key in addition to its searches: its bytes, its prefix, its rank.
 const KEY_BYTES: u64 = 240;
-/// Memory per key for the whole lookup: its place, its rank twice, the place of its bytes for a
-/// thread.
+/// Memory per key for the whole lookup: the key's place, its rank twice, and the place of its bytes
+/// for a thread.
 const RANK_BYTES: u64 = 40;
 /// Memory of the search of a key in a run.
 const SEARCH_BYTES: u64 = 112;
 /// Largest number of blocks in flight per thread.
 const WINDOW_MAX: u64 = 64;
-/// Fewer keys are not divided among more threads.
+/// Smallest number of keys per thread.
 const KEYS_MIN: usize = 64;
 /// Bytes of a read of sorted lines, and reads in flight.
 const READ_BYTES_MIN: u64 = 64 << 10;
@@ -277,7 +277,7 @@ fn append_within(line: &mut Vec<u8>, bytes: &[u8], len_max_bytes: usize) {
     line.extend_from_slice(bytes);
 }
 
-/// Checks that lines ascend; they arrive in bytes that begin and end anywhere.
+/// Checks that lines ascend. The lines arrive in pieces that begin and end anywhere.
 struct LineOrder<'s> {
     shape: &'s Shape,
     terminator: u8,

@@ -2,13 +2,14 @@
 //!
 //! Contract: `view.json` in the view's directory is [metadata](outcore_io::metadata) with a
 //! checksum. It contains format, order, block size and every run with its place, length and the
-//! checksum of its index. (Section 5 of the ActiveSort paper requires the same of an interface: key
-//! and record lengths, key type, sizes and places of runs.) The manifest appears last, together
+//! checksum of its index. Section 5 of the ActiveSort paper requires these facts of an interface:
+//! key and record lengths, key type, sizes and places of runs. The manifest appears last, together
 //! with the runs or not at all ([`super::level`]), so a directory with a manifest is a whole view.
-//! Opening reads the manifest and the runs' indexes, and checks both; it reads no record.
+//! Opening a view reads the manifest and the runs' indexes, and checks both; no record is read.
 //!
-//! Runs that a manifest replaces are removed after the manifest is in place. It lists them, so that
-//! the next change of the view removes those that a killed job left ([`tidy`]).
+//! Runs that a manifest replaces are removed after the manifest is in place. The manifest lists
+//! these runs, so that the next change of the view removes the ones that a killed job left
+//! ([`tidy`]).
 //!
 //! Runs belong to a view's id and directory ([`ViewDir`]). Runs inside the directory move and are
 //! copied with it. Runs on other drives belong to the original, however often its directory is
@@ -61,7 +62,7 @@ const DATA_BYTES_MAX: u64 = 1 << 56;
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     pub(super) id: String,
-    /// The directory for which it was written.
+    /// The directory for which the manifest was written.
     #[serde(rename = "home")]
     original_dir: ViewDir,
     /// In the notation of [`RecordFormat::parse_type`], or [`LINES`], or [`ROWS`].
@@ -92,7 +93,7 @@ pub(super) struct Manifest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Nans {
-    /// They are one key; bits only break ties.
+    /// NaNs are one key; bits only break ties.
     One,
 }
 
@@ -114,13 +115,13 @@ pub(super) struct Replaced {
 #[serde(deny_unknown_fields)]
 struct ManifestLines {
     terminator: u8,
-    /// Their terminator in the sorted file, if it is another one.
+    /// The terminator of the lines in the sorted file, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     file_terminator: Option<u8>,
-    /// The bytes before them, each as the character of its number.
+    /// The bytes before the lines, each as the character of its number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     front: String,
-    /// The name of their order, for the program that made the view.
+    /// The name of the order, for the program that made the view.
     order: String,
 }
 
@@ -152,9 +153,9 @@ impl ManifestLines {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ManifestRows {
-    /// The bytes of their description, each as the character of its number.
+    /// The bytes of the rows' description, each as the character of its number.
     description: String,
-    /// The name of their order, for the program that made the view.
+    /// The name of the order, for the program that made the view.
     order: String,
 }
 
@@ -183,7 +184,7 @@ fn text_of(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
 
-/// The bytes that [`text_of`] made this text of; `None` if it is invalid or too long.
+/// The bytes that [`text_of`] converted to this text; `None` if the text is invalid or too long.
 fn bytes_of(text: &str) -> Option<Vec<u8>> {
     let bytes: Option<Vec<u8>> = text.chars().map(|c| u8::try_from(c).ok()).collect();
     bytes.filter(|bytes| bytes.len() <= FRONT_BYTES_MAX)
@@ -193,7 +194,7 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestRun {
-    /// Relative to the view's directory if it is inside.
+    /// The path of the run, relative to the view's directory if the run is inside.
     #[serde(
         serialize_with = "outcore_io::metadata::paths::write_path",
         deserialize_with = "outcore_io::metadata::paths::read_path"
@@ -201,14 +202,14 @@ pub(super) struct ManifestRun {
     pub(super) path: PathBuf,
     pub(super) number: u32,
     pub(super) records: u64,
-    /// Bytes of its lines or rows.
+    /// Bytes of the run's lines or rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bytes: Option<u64>,
     pub(super) index_checksum: String,
 }
 
 impl ManifestRun {
-    /// Its length in units.
+    /// The length of the run in units.
     fn units(&self) -> u64 {
         self.bytes.unwrap_or(self.records)
     }
@@ -282,7 +283,7 @@ impl Manifest {
         Ok(Shape::new(&what, self.order(), self.block_units, id))
     }
 
-    /// The order of its records; lines and rows have their own.
+    /// The order of the view's records; lines and rows have their own.
     pub(super) fn order(&self) -> ViewOrder {
         ViewOrder {
             descending: self.descending,
@@ -323,12 +324,12 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The `place` of its metadata.
+    /// The `place` of the manifest's metadata.
     fn place(&self) -> String {
         format!("view {}", self.id)
     }
 
-    /// Whether it has runs outside of its directory.
+    /// Whether the view has runs outside of its directory.
     fn has_runs_elsewhere(&self) -> bool {
         self.runs.iter().any(|run| run.path.is_absolute())
     }
@@ -374,7 +375,7 @@ impl Manifest {
             .hint("build a view in another directory, from the inputs or from what `outcore view materialize` writes")
     }
 
-    /// Its runs, to be listed by the manifest that replaces it.
+    /// The runs of this view, to be listed by the manifest that replaces it.
     pub(super) fn to_replaced(&self) -> Replaced {
         Replaced {
             id: self.id.clone(),
@@ -382,7 +383,7 @@ impl Manifest {
         }
     }
 
-    /// The paths of its runs.
+    /// The paths of the view's runs.
     pub(super) fn run_paths(&self) -> Vec<PathBuf> {
         self.runs.iter().map(|run| run.path.clone()).collect()
     }
@@ -392,7 +393,7 @@ impl Manifest {
         self.id == other.id && self.run_paths() == other.run_paths()
     }
 
-    /// Its written form.
+    /// The manifest in its written form.
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
         let owner = Owner {
             name: NAME,
@@ -411,7 +412,7 @@ impl Manifest {
         }
     }
 
-    /// Whether reading it failed because it does not exist.
+    /// Whether reading the manifest failed because the manifest does not exist.
     pub(super) fn is_missing(error: &Error) -> bool {
         error.raw_errno() == Some(rustix::io::Errno::NOENT.raw_os_error())
     }
@@ -571,8 +572,8 @@ pub(super) fn read_range(
     Ok(all)
 }
 
-/// Reads this many bytes from a 4 KiB boundary of each of several files, and passes them to `take`
-/// in order.
+/// Reads `ranges`, and passes the bytes of each to `take` in order. A range is a file, an offset (a
+/// multiple of 4 KiB) and a length in bytes.
 fn read_ranges(
     job: &Job,
     volume: &Volume,

@@ -96,13 +96,13 @@ pub struct SortedView {
 /// Facts about a view.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ViewInfo {
-    /// Its directory.
+    /// The directory of the view.
     pub dir: PathBuf,
     /// Number of records.
     pub records: u64,
-    /// Their type.
+    /// The type of the records.
     pub what: ViewType,
-    /// Their order.
+    /// The order of the records.
     pub order: ViewOrder,
     /// Bytes that are read for a single record.
     pub block_bytes: usize,
@@ -133,7 +133,7 @@ impl SortedView {
         let manifest = match Manifest::read(job, &volume, dir) {
             // A sweep finishes a build that was killed while it published.
             Err(error) if Manifest::is_missing(&error) => {
-                // If the sweep has no write access, there is simply no view.
+                // If the sweep has no write access, it fails, and the view simply does not exist.
                 let _ = job.device.sweep_private_dirs(dir);
                 Manifest::read(job, &volume, dir)?
             }
@@ -160,7 +160,7 @@ impl SortedView {
         self.set.records()
     }
 
-    /// Whether it has no records.
+    /// Whether the view has no records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -176,12 +176,12 @@ impl SortedView {
     }
 
     /// The bytes before the first record in the sorted file: the header of CSV. Ranks do not count
-    /// it.
+    /// these bytes.
     pub fn front(&self) -> &[u8] {
         self.set.shape.front()
     }
 
-    /// The type of its contents.
+    /// The type of the view's contents.
     pub fn what(&self) -> &ViewType {
         &self.set.shape.what
     }
@@ -191,7 +191,7 @@ impl SortedView {
         self.what().records()
     }
 
-    /// The job whose memory and threads it uses.
+    /// The job whose memory and threads the view uses.
     pub fn job(&self) -> &Job {
         &self.job
     }
@@ -236,7 +236,7 @@ impl SortedView {
         self.job.layout(&places, &OutputPlaces::Unknown)
     }
 
-    /// Facts about it.
+    /// Facts about the view.
     pub fn info(&self) -> ViewInfo {
         let shape = &self.set.shape;
         let drives = self.set.volume.drives();

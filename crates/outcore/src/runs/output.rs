@@ -1,9 +1,10 @@
 //! Writes merged records of a view: to a longer run, a sorted file, shards, or a pipe.
 //!
-//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it:
-//! absent or complete, every byte at its final place, in parallel by as many threads as have memory
-//! for a reader. [`SortedView::write_to`] does the same with a range of records. Merges before the
-//! last one write the files of the next level, one thread per run. [`super::copy`] writes to pipes.
+//! Contract: [`SortedView::write_file`] writes the sorted file as a sort would have written it,
+//! absent or complete. As many threads as have memory for a reader write in parallel, every byte at
+//! its final place. [`SortedView::write_to`] does the same with a range of records. Merges before
+//! the last one write the files of the next level, one thread per run. [`super::copy`] writes to
+//! pipes.
 //!
 //! Memory: one reader per thread, and a few buffers of 1 MiB.
 
@@ -47,7 +48,7 @@ const BUFFER_BYTES_MIN: usize = 64 << 10;
 pub struct WriteSummary {
     /// Records written.
     pub records: u64,
-    /// Their bytes.
+    /// The bytes of these records.
     pub bytes: u64,
     /// Wall time.
     pub seconds: f64,
@@ -57,7 +58,7 @@ pub struct WriteSummary {
     pub written_bytes: u64,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// Its phases, with their predictions.
+    /// The phases of the job, with their predictions.
     pub phases: Vec<Phase>,
 }
 
@@ -254,7 +255,7 @@ pub(super) fn merge_groups(job: &Job, level: &Level, next: &Level, group: usize)
     let threads = ThreadGroup::new(job, groups as u64).threads();
     let buffers = BUFFERS * threads;
     let memory_bytes = job.budget.free_bytes();
-    // At most a quarter of the memory.
+    // The buffers take at most a quarter of the memory.
     let share_bytes = memory_bytes / (4 * buffers as u64);
     let buffer_bytes = share_bytes.clamp(BUFFER_BYTES_MIN as u64, BUFFER_BYTES as u64) as usize;
     let chunk_bytes = chunk_bytes(shape, buffer_bytes);

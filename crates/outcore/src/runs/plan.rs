@@ -69,9 +69,9 @@ pub struct ViewPlan {
     pub drives: usize,
     /// The number of runs that each preceding merge combines into one; empty if there is none.
     pub merges: Vec<u64>,
-    /// Predicted bytes read to make it.
+    /// Predicted bytes read to make the view.
     pub predicted_read_bytes: u64,
-    /// Predicted bytes written to make it.
+    /// Predicted bytes written to make the view.
     pub predicted_written_bytes: u64,
     /// Predicted time at the rates of the drives.
     pub predicted_seconds: f64,
@@ -93,7 +93,7 @@ fn block_units_for(size: &ViewSize) -> u64 {
     // The index of all data takes at most an eighth of the memory.
     let blocks_max = (size.memory_bytes / 8 / size.entry_bytes()).max(1);
     let least_bytes = (size.data_bytes / blocks_max).next_power_of_two();
-    // Slots for blocks of long lines must not take all of it.
+    // Slots for blocks of long lines must not take all of the memory.
     let share_bytes = size.memory_bytes / 1024;
     let lines_bytes = size.lines.map_or(0, |lines| BLOCK_LINES * lines.line_bytes);
     let lines_bytes = lines_bytes.min(share_bytes);

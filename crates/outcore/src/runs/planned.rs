@@ -21,15 +21,15 @@ pub(super) struct PlannedRun {
 pub(super) struct FilePart {
     /// Which part of the input.
     pub(super) part: usize,
-    /// Its offset in the part's file.
+    /// The offset of the records in the part's file.
     pub(super) at_bytes: u64,
     pub(super) len_bytes: u64,
-    /// Whether its last line has no terminator.
+    /// Whether the last line of the part has no terminator.
     pub(super) is_unended: bool,
 }
 
 impl PlannedRun {
-    /// The drive from which most of it is read.
+    /// The drive from which most of the run is read.
     pub(super) fn drive_index(&self, parts: &[InputPart]) -> usize {
         let first = self.pieces.first();
         first.map_or(0, |piece| parts[piece.part].file.drive_index)

@@ -22,7 +22,7 @@ use outcore_io::{Error, Kind, Result};
 
 /// The piece after the one that is being merged.
 enum Ahead {
-    /// In flight: its first block.
+    /// In flight; the number is that of the piece's first block.
     Coming(u64),
     Here(RunBlocks),
 }

@@ -1,9 +1,9 @@
 //! The sorted runs of a view: their places, and the verification of reads.
 //!
 //! Contract: a [`RunSet`] describes all runs of a view, in the order that decides between equal
-//! records. Its index is in memory. Every block that is read is checked against it, seeded by view,
-//! run and place, so that a damaged or foreign block is reported and never merged. For the form of
-//! a run see [`super::shape`].
+//! records. Its index is in memory. Every block that is read is checked against the index. The
+//! checksums are seeded by view, run and place, so that a damaged or foreign block is reported and
+//! never merged. For the form of a run see [`super::shape`].
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use outcore_io::{Error, Kind, Result};
 #[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub(crate) file: VolumeFile,
-    /// Its number in the view, which seeds its checksums.
+    /// The number of the run in the view, which seeds its checksums.
     pub(crate) number: u32,
-    /// Its offset in its file; a multiple of 4 KiB.
+    /// The offset of the run in its file; a multiple of 4 KiB.
     pub(crate) base_bytes: u64,
     pub(crate) units: u64,
-    /// Its number of records; equal to the number of units except for lines.
+    /// The number of records of the run; equal to the number of units except for lines.
     pub(crate) records: u64,
     pub(crate) index: Arc<Index>,
-    /// Bytes of its longest block of lines.
+    /// Bytes of the run's longest block of lines.
     pub(crate) longest_block_bytes: usize,
-    /// Its records, if they are still in memory since they were sorted.
+    /// The records of the run, if they are still in memory since they were sorted.
     pub(crate) resident: Option<Arc<Buf>>,
 }
 

@@ -52,7 +52,7 @@ impl RankSplit {
 trait Pivot {
     /// Whether the record that begins at `unit` of the run is before the cut.
     fn is_before(&self, run: usize, unit: u64, record: &[u8]) -> bool;
-    /// Like `is_before`, from its prefix, if that is enough.
+    /// Like `is_before`, but from the record's prefix, if that is enough.
     fn is_prefix_before(&self, run: usize, unit: u64, prefix: &Prefix) -> Option<bool>;
     /// The cut in a run, if it is known.
     fn known(&self, _run: usize) -> Option<u64> {
@@ -76,7 +76,7 @@ impl Pivot for PrefixPivot<'_> {
     }
 }
 
-/// A record and those before it.
+/// All records up to a record, which is included.
 struct RecordPivot<'a> {
     shape: &'a Shape,
     run: usize,
@@ -172,9 +172,9 @@ impl Pivot for KeyPivot<'_> {
 /// A boundary between two records of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cut {
-    /// The unit at which the record after it begins.
+    /// The unit at which the record after the boundary begins.
     pub(super) unit: u64,
-    /// Number of records before it.
+    /// Number of records before the boundary.
     pub(super) rank: u64,
 }
 
@@ -304,10 +304,10 @@ impl<'a> Selector<'a> {
         Ok(RankSplit::at(if below == 0 { lo } else { hi }))
     }
 
-    /// For each of `keys` and each run, the place of the first record that is not before the key,
-    /// or, if equal keys count, comes after it: first all runs of one key, then those of the next.
-    /// Each round reads the blocks that keys wait for, with as many reads in flight as there are
-    /// slots, and advances the keys of a block while it is in memory.
+    /// For each of `keys` and each run, the place of the first record that is not before the key
+    /// or, if equal keys count, that comes after it. The places of one key, run by run, precede
+    /// those of the next key. Each round reads the blocks that keys wait for, with as many reads in
+    /// flight as there are slots, and advances the keys of a block while it is in memory.
     pub(super) fn cuts_at_keys(&mut self, keys: &[&[u8]], counts_equal: bool) -> Result<Vec<Cut>> {
         let set = Arc::clone(&self.set);
         let pivots = keys
@@ -461,7 +461,7 @@ impl<'a> Selector<'a> {
             let mut estimated = 0.0;
             for (run, facts) in runs.iter().enumerate() {
                 let cut = lo[run] + facts.index.count_less(lo[run], hi[run], &prefix);
-                // The cut is somewhere in the block before that.
+                // The cut is somewhere in the block before `cut`.
                 estimated += match cut {
                     0 => 0.0,
                     cut => {
@@ -540,7 +540,7 @@ impl<'a> Selector<'a> {
                 },
             };
             match is_before {
-                // Only its block shows how long a line is.
+                // Only the line's block shows how long the line is.
                 true if set.shape.items().is_some() => bounds.lo = unit,
                 true => bounds.lo = unit + 1,
                 false => bounds.hi = unit,
@@ -662,8 +662,8 @@ impl<'a> Selector<'a> {
     }
 }
 
-/// Narrows bounds as far as the rank alone allows; returns the distances of their sums from it, or
-/// `None` if one of them is zero.
+/// Narrows bounds as far as the rank alone allows. Returns the distances of the sums of the bounds
+/// from the rank, or `None` if one distance is zero.
 fn tighten(lo: &mut [u64], hi: &mut [u64], rank: u64) -> Option<(u64, u64)> {
     let below = rank - lo.iter().sum::<u64>();
     for (lo, hi) in lo.iter().zip(hi.iter_mut()) {

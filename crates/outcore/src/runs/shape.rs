@@ -5,9 +5,9 @@
 //!
 //! Contract: a place in a run counts *units*: records, or bytes if the records are lines or rows. A
 //! block holds the records that begin in a fixed number of units; the last block of a run may have
-//! fewer. For records of one length these are its units. A block of lines begins with its first
-//! line and ends with the end of its last line, however long that is. Everything here is arithmetic
-//! and comparison; nothing is read.
+//! fewer. If records have one length, these are the units themselves. A block of lines begins with
+//! its first line and ends with the end of its last line, however long that is. Everything here is
+//! arithmetic and comparison; nothing is read.
 
 use std::cmp::Ordering;
 
@@ -38,7 +38,7 @@ pub(super) const fn entry_bytes(words: usize) -> usize {
 const BLOCK_BYTES_MIN: u64 = 16 << 10;
 /// Largest block, unless records are longer.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
-/// Blocks grow so that there are about this many.
+/// Blocks grow so that data have about this many blocks.
 pub(super) const BLOCKS_WANTED: u64 = 1 << 19;
 
 /// How records are compared.
@@ -186,7 +186,7 @@ impl Shape {
         }
     }
 
-    /// The order of their keys.
+    /// The order of the keys of two records.
     pub(crate) fn compare_keys(&self, a: &[u8], b: &[u8]) -> Ordering {
         match &self.rule {
             Rule::Records { order, .. } => order.compare_keys(a, b),
@@ -213,7 +213,7 @@ impl Shape {
         }
     }
 
-    /// The merge for them.
+    /// The merge for these records.
     pub(crate) fn merge(&self) -> Box<dyn Merge> {
         match &self.rule {
             Rule::Records { order, scalar } => merge_of(order, *scalar),
@@ -242,8 +242,8 @@ impl Shape {
     }
 }
 
-/// Records per block for data of `data_bytes`: as few as an index of moderate size allows, with
-/// blocks that begin at 4 KiB boundaries if the record's size permits that with moderate blocks.
+/// Records per block for data of `data_bytes`: as few as an index of moderate size allows. Blocks
+/// begin at 4 KiB boundaries if the record's size permits that with blocks of moderate length.
 pub(super) fn block_units(unit_bytes: usize, data_bytes: u64) -> u64 {
     let record_bytes = unit_bytes as u64;
     let wanted = (data_bytes / BLOCKS_WANTED)

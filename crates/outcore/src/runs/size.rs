@@ -83,7 +83,7 @@ impl LineLengths {
         run_bytes / 4 * 5 / self.line_bytes + LINES_SPARE
     }
 
-    /// Bytes of their keys, which may include that of the longest line.
+    /// Bytes of the keys of these lines, which may include the key of the longest line.
     pub(super) fn keys_bytes_max(&self, run_bytes: u64) -> u64 {
         let Some(key_bytes) = self.key_bytes else {
             return 0;

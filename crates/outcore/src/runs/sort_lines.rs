@@ -4,8 +4,8 @@
 //! reads only the surroundings of the cuts. [`Passes`] returns the lines of an area in order, as
 //! references. If all references (and keys, if lines are not their own) fit in the space that was
 //! planned from a sample, there is one pass. Otherwise each pass over the area returns the first
-//! lines after those of the previous pass (selection by repeated partition: of a full space, the
-//! later half is discarded). So no input needs more memory than planned.
+//! lines after those of the previous pass. This is selection by repeated partition: when the space
+//! is full, the later half of it is discarded. So no input needs more memory than planned.
 //!
 //! Bounds: the space; for cuts 64 KiB each, more only if lines are longer. A pass returns at least
 //! half of what the space holds.
@@ -148,7 +148,7 @@ impl Look<'_> {
             true => Ok(end_bytes),
             false => {
                 let before = self.last_end(part, from, to, u64::MAX)?;
-                // The caller then measures the longest line.
+                // After this error, the caller measures the longest line.
                 Err(line_too_long(self.sizes.line_bytes_max)
                     .path(&part.file.path)
                     .offset(before.unwrap_or(from)))

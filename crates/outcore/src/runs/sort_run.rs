@@ -30,7 +30,7 @@ pub(super) struct RunSpace {
 }
 
 impl RunSpace {
-    /// With `numbers` as the space for sorting numbers; records need none.
+    /// Space for sorting, with `numbers` as the space for numbers; records need none.
     pub(super) fn new(numbers: Option<Buf>) -> Self {
         RunSpace {
             numbers,

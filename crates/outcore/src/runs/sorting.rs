@@ -1,10 +1,10 @@
 //! Sorts runs: several threads read areas, sort them and write them.
 //!
 //! Contract: every run of the level is read once, sorted and written with its index, by the thread
-//! that took it. Threads fill areas from all drives while they sort others and write others to all
-//! drives. Records are sorted in place and written from there; lines are ordered in small buffers
-//! as they are written. Short reads are errors that name the input. With `keeps`, unused areas keep
-//! the written data.
+//! that took it. While threads sort some areas, they fill other areas from all drives and write
+//! further ones to all drives. Records are sorted in place and written from there; lines are
+//! ordered in small buffers as they are written. Short reads are errors that name the input. With
+//! `keeps`, unused areas keep the written data.
 //!
 //! Memory: the areas, the sort's space, the indexes of the runs, and the buffers of lines, all as
 //! planned.
@@ -68,7 +68,7 @@ impl Sorting<'_> {
     }
 
     /// Adds the file and the line to an error whose offset is relative to the area of a run. An
-    /// error of a drive already has a file.
+    /// error of a drive already names a file.
     fn with_line(&self, cut: &PlannedRun, error: Error) -> Error {
         if error.kind() != Kind::Corrupt || error.file_path().is_some() {
             return error;
@@ -224,7 +224,7 @@ pub(super) fn sort_runs(
 /// An area that is being filled or written.
 struct Area {
     run: usize,
-    /// Its parts, by offset.
+    /// The parts of the area, by offset.
     parts: Vec<(usize, Buf)>,
     transfers_left: usize,
     /// Offset and length of the records of each piece that is read.
@@ -331,7 +331,7 @@ impl Worker<'_> {
                 from_bytes += len as u64;
             }
             if piece.is_unended {
-                // Room for its terminator.
+                // The area needs room for the line's terminator.
                 area.parts.push((offset, rest.split_to(BLOCK_BYTES)));
                 offset += BLOCK_BYTES;
             }

@@ -5,9 +5,9 @@
 //! mean ([`LineOrders`]). A view of rows also has a description: whatever its maker needs to read
 //! the rows again.
 //!
-//! The sorted file may differ from the lines as stored in runs. It may have bytes before them (the
-//! header of CSV), and another terminator, for example if records contain newlines and runs
-//! terminate them with NUL.
+//! The sorted file may differ from the lines as stored in runs. The file may begin with further
+//! bytes (the header of CSV). It may also have another terminator, for example if records contain
+//! newlines and runs terminate records with NUL.
 
 use std::fmt;
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 //! Contract: the records are returned key by key, in the order of the given keys, and for one key
 //! in the order of the view. A key without records returns nothing.
 //!
-//! Bounds: the two searches of [`super::lookup`], and one read of each block with wanted records,
-//! in the order of places with as many reads in flight as there are slots. Memory: the records
-//! found, 40 bytes per block and key, 32 bytes per key and run, and the slots. If several runs have
-//! records of one key, also a second copy of that key's records with 16 bytes per record.
+//! Bounds: the two searches of [`super::lookup`], and one read of each block with wanted records.
+//! These reads are in the order of places, with as many in flight as there are slots. Memory: the
+//! records found, 40 bytes per block and key, 32 bytes per key and run, and the slots. If several
+//! runs have records of one key, also a second copy of that key's records with 16 bytes per record.
 
 use std::sync::Arc;
 

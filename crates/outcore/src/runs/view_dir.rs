@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ViewDir {
-    /// Its name, absolute and without links.
+    /// The name of the directory, absolute and without links.
     #[serde(
         serialize_with = "outcore_io::metadata::paths::write_path",
         deserialize_with = "outcore_io::metadata::paths::read_path"
@@ -24,7 +24,7 @@ pub(super) struct ViewDir {
     dir: PathBuf,
     /// 0 if the directory is not one of the system's.
     inode: u64,
-    /// Its time of birth; 0 if unknown.
+    /// The directory's time of birth; 0 if unknown.
     made_ns: u64,
 }
 
@@ -43,7 +43,7 @@ impl ViewDir {
         }
     }
 
-    /// Its name at that time.
+    /// The name of the directory at that time.
     pub(super) fn dir(&self) -> &Path {
         &self.dir
     }

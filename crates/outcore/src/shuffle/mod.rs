@@ -5,9 +5,9 @@
 //! record, then permute bucket by bucket.
 //!
 //! Contract: every order is equally likely. The order depends only on the seed, the epoch, the
-//! input's bytes and the length of a record ([`tree`]), not on threads, drives or memory, so a
-//! shuffle can be repeated elsewhere. No key is stored. Inputs are only read; no output remains
-//! after a failure. Unterminated last lines are terminated.
+//! input's bytes and the length of a record ([`tree`]). It does not depend on threads, drives or
+//! memory, so a shuffle can be repeated elsewhere. No key is stored. Inputs are only read; no
+//! output remains after a failure. Unterminated last lines are terminated.
 //!
 //! Bounds: memory as planned ([`plan`]). I/O is 2 reads and 2 writes of the data, minus the data
 //! that stay in memory; each further distribution adds one read and one write. One hash per record
@@ -106,7 +106,7 @@ pub struct ShuffleSummary {
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
+    /// The plan that the shuffle followed.
     pub plan: ShufflePlan,
     /// The totals of the items, if they were asked for.
     pub totals: Option<PartTotals>,
@@ -244,7 +244,7 @@ fn shuffle_large(
 struct LongLines {
     /// The longest line, if it was measured.
     longest: Option<Longest>,
-    /// Whether there are any.
+    /// Whether there are such lines.
     are_met: AtomicBool,
 }
 
@@ -309,7 +309,7 @@ fn run<R: Records>(
     let element_bytes = record_bytes.unwrap_or(1);
     let ends = Ends::open(job, inputs, output, element_bytes, Access::Read)?;
     let data_bytes = ends.data_bytes;
-    // An unterminated last line gets another byte.
+    // An unterminated last line gets a terminator, which takes one more byte.
     let (room, output_bytes) = match record_bytes {
         Some(_) => (Room::Exactly, data_bytes),
         None => (Room::AtMost, data_bytes + ends.parts.len() as u64),
@@ -385,7 +385,7 @@ fn run<R: Records>(
         ..Unnamed::of(staged, written)
     };
     let scratch = scratch.into_made();
-    // Its memory is free for the check of the output.
+    // The memory of the shuffle is free for the check of the output.
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     Ok(ShuffleSummary {

@@ -121,7 +121,8 @@ impl Shuffled {
     /// The longest range that memory allows at once; shorter ones cost the same computation.
     pub fn stretch_records(&self) -> u64 {
         let free_bytes = self.job.budget.limit_bytes() - self.job.budget.used_bytes();
-        // Half is for the range itself, which belongs to the caller, and for finding it.
+        // Half of the memory is for the range itself, which belongs to the caller, and for finding
+        // its records.
         let each_bytes = self.record_bytes + REF_BYTES;
         (free_bytes / 2 / each_bytes).clamp(1, self.count.max(1))
     }

@@ -43,7 +43,8 @@ struct Permuting<'a, R: Records> {
 /// The records of a bucket.
 #[derive(Debug)]
 struct Names {
-    /// Their places, leaf by leaf; after that the leaf of each, in the order of the input.
+    /// The places of the records, leaf by leaf; then the leaf of each record, in the order of the
+    /// input.
     buf: Buf,
     count: usize,
     /// The end of the references of each leaf.
@@ -205,7 +206,8 @@ impl<R: Records> Permuting<'_, R> {
                 });
             }
         } else {
-            // The leaf of each, and the number per leaf: draws need no records.
+            // Finds the leaf of each record, and the number of records per leaf. Draws do not read
+            // the records.
             let mut walk = Walk::new(tree, bucket.kind, levels, 0);
             let mut rest = &mut *leaves;
             for run in runs {

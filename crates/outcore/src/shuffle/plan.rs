@@ -25,16 +25,17 @@ use outcore_io::units;
 const LEVELS_MAX: u32 = 3;
 /// Largest number of chunks of the input that a thread has open.
 const OPEN_CHUNKS_MAX: usize = 8;
-/// Names of reservations, in addition to those of all distributions: for lines longer than a buffer
-/// when a bucket is distributed again, and for loading, permuting and writing buckets.
+/// Names of reservations, in addition to those of all distributions. They are for lines longer than
+/// a buffer when a bucket is distributed again, for buckets that are permuted, and for references
+/// to records.
 pub(super) const LONG_READ: &str = "long lines that are read back";
 pub(super) const PERMUTING: &str = "buckets that are permuted, and their output";
 pub(super) const REFS: &str = "references to records";
 /// The phase in which records are copied.
 pub(super) const COPY: &str = "copy";
 
-/// Bytes per record of a bucket while it is permuted. They hold the record itself if it is a small
-/// number, otherwise its place (for lines, also the length); and its leaf.
+/// Bytes per record of a bucket while it is permuted. They hold its leaf, and the record itself if
+/// it is a small number, otherwise its place (for lines, also the length).
 pub(super) fn place_bytes(record_bytes: Option<usize>) -> u64 {
     let place_bytes = match record_bytes {
         Some(8) | None => 8,
@@ -61,7 +62,7 @@ pub struct ShuffleSize {
 /// The plan of a shuffle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShufflePlan {
-    /// The size that it is for.
+    /// The size for which the plan was made.
     pub size: ShuffleSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
@@ -360,7 +361,7 @@ fn with_levels(
         .div_ceil(size.threads)
         .clamp(1, open_chunks_max);
     let share_bytes = size.memory_bytes as usize / size.threads;
-    // Longer ones are permuted alone.
+    // Buckets with longer lines are permuted alone.
     let line_bytes_usual = match size.record_bytes {
         Some(record_bytes) => record_bytes,
         None => (share_bytes / 40 / open_chunks).clamp(64 << 10, 256 << 20),

@@ -1,8 +1,8 @@
 //! The records of a shuffle: of one length, or lines.
 //!
-//! Contract: [`Records`] is the whole interface for the rest of a shuffle: how records are found in
-//! the input, moved to buckets, named in an area of memory, and gathered from it. The two
-//! implementations are monomorphised; no decision is made per record.
+//! Contract: [`Records`] is the whole interface for the rest of a shuffle. It defines how records
+//! are found in the input, moved to buckets, referred to in an area of memory, and gathered from
+//! that area. The two implementations are monomorphised; no decision is made per record.
 
 use std::marker::PhantomData;
 
@@ -20,11 +20,11 @@ use crate::read::terminators::Terminators;
 
 /// Records as a shuffle sees them.
 pub(super) trait Records: Sync {
-    /// How they are found in the input.
+    /// How records are found in the input.
     type Framing: Framing;
     /// The place of one in an area.
     type Ref: Pod + Send;
-    /// How they are moved to their buckets.
+    /// How records are moved to their buckets.
     type Mover: Mover<Route = RandomRoute>;
 
     fn framing(&self) -> Self::Framing;

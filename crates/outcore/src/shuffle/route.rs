@@ -2,8 +2,8 @@
 //!
 //! Contract: a draw is a function of the chunk of an item and of the number of items before it in
 //! the chunk ([`super::tree`]). So the owner tells a [`RandomRoute`] where chunks begin and
-//! continue. The position of a run has its chunk, and the number of the chunk's items before it in
-//! the node that is being distributed. The order inside a bucket is therefore the order of the
+//! continue. The position of an input run consists of its chunk, and of the number of the chunk's
+//! items that precede it in the node. The order inside a bucket is therefore the order of the
 //! input, whichever worker wrote what.
 //!
 //! Bounds: the walks of a few chunks, one word per node each.
@@ -110,7 +110,7 @@ impl Route for RandomRoute {
             return;
         };
         if open.walk.number() != number {
-            // It was dropped because too many others were open.
+            // The chunk's walk was dropped because too many others were open.
             let mut counts = vec![0; count];
             open.walk.begin(chunk);
             for _ in 0..number {

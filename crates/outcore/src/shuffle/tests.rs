@@ -125,7 +125,7 @@ fn expected(files: &[Vec<u8>], options: ShuffleOptions) -> Vec<u8> {
             chunk_counts[(at / tree.chunk_bytes) as usize] += 1;
             at += record.len() as u64;
         }
-        // A missing terminator takes no place in the input.
+        // A terminator that the file lacks has no position in the input.
         at = at.min(
             files
                 .iter()

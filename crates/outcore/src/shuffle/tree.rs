@@ -166,8 +166,9 @@ impl Walk {
         }
     }
 
-    /// The destinations of the next elements, as in [`Walk::next`], but level by level: first the
-    /// inputs of the hashes, which depend on the previous elements, then all hashes at once.
+    /// The destinations of the next elements, as in [`Walk::next`], but level by level. Each level
+    /// first computes the inputs of the hashes, which depend on the previous elements, then all
+    /// hashes at once.
     pub(crate) fn fill(&mut self, nodes: &mut [u16]) {
         self.number += nodes.len() as u64;
         if self.levels == 0 {
@@ -310,8 +311,8 @@ impl DrawRng {
     }
 }
 
-/// Swaps `items[last]`, which is then final, with another; puts it into `out` instead if that
-/// extends so far.
+/// Swaps `items[last]` with another item, after which its place is final. If `out` extends that
+/// far, the final item goes to `out` instead.
 #[inline(always)]
 fn swap_out<T: Copy>(items: &mut [T], out: &mut [T], last: usize, other: u32) {
     let item = items[other as usize];
@@ -420,7 +421,7 @@ mod tests {
             fixed += order.iter().enumerate().filter(|(i, e)| i == *e).count() as u64;
             followers += order.windows(2).filter(|w| w[1] == w[0] + 1).count() as u64;
         }
-        // Both are nearly Poisson with mean 1 per permutation.
+        // Both numbers are nearly Poisson with mean 1 per permutation.
         for (name, seen) in [("fixed points", fixed), ("followers", followers)] {
             let deviation = (seen as f64 - rounds as f64) / (rounds as f64).sqrt();
             assert!(

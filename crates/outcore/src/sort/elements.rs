@@ -2,7 +2,7 @@
 //! sort.
 //!
 //! Contract: [`Elements`] returns the unsigned key for classification, moves elements into buckets,
-//! and states how deep the order goes. A scalar is its own key: it is converted to a native
+//! and states how deep the order goes. A scalar is its own key. It is converted to a native
 //! unsigned integer when it is first read, and back when it is finally written, so scratch holds
 //! ordered integers. A record keeps its bytes; its key at depth d is word d of its order string
 //! ([`crate::key::order`]), and a bucket whose records share a word is split by the next word.
@@ -22,7 +22,7 @@ use outcore_io::{Error, Kind, Result};
 pub(crate) trait Elements: Sync {
     /// The type of the keys for classification.
     type Key: Key;
-    /// How they are moved to their buckets.
+    /// How elements are moved to their buckets.
     type Items: FixedItems;
 
     /// Size of an element.

@@ -77,7 +77,7 @@ impl<K: Copy> LoserTree<K> {
         LoserTree { nodes }
     }
 
-    /// The first head.
+    /// The head that comes first.
     #[inline(always)]
     pub(crate) fn winner(&self) -> Node<K> {
         self.nodes[0]

@@ -96,14 +96,14 @@ pub struct SortSummary {
     pub phases: Vec<Phase>,
     /// (name, bytes read, bytes written) of each drive.
     pub drives: Vec<DriveTraffic>,
-    /// The plan it followed.
+    /// The plan that the sort followed.
     pub plan: Option<SortPlan>,
     /// The totals of the output, if they were asked for.
     pub totals: Option<PartTotals>,
 }
 
 impl SortSummary {
-    /// The same with the totals of a tally, if there is one.
+    /// This summary with the totals of a tally, if there is one.
     fn with(self, tally: Option<&Tally>) -> Self {
         SortSummary {
             totals: tally.map(Tally::totals),
@@ -331,7 +331,7 @@ where
         ..Unnamed::of(staged, written)
     };
     let (scratch, predicted) = (scratch.into_made(), &plan.phases);
-    // Its memory is free for the check of the output.
+    // The memory of the sort is free for the check of the output.
     drop(planned);
     let served = ends.close(whole_job, phases, unnamed, scratch, is_consumed, predicted)?;
     Ok(summary(served, written.items, splits, plan).with(tally.as_ref()))

@@ -47,7 +47,7 @@ pub struct SortSize {
 /// The plan of a sort.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SortPlan {
-    /// The size that it is for.
+    /// The size for which the plan was made.
     pub size: SortSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
@@ -100,8 +100,8 @@ impl SortPlan {
         self.common.segment_sizes(SPLIT_SLOTS)
     }
 
-    /// Upper bound on the input runs that an ordered job records: in each of the last buckets one
-    /// per stretch of input that a thread took, and one in each of `segments`.
+    /// Upper bound on the input runs that an ordered job records. Each of the last buckets has one
+    /// per stretch of input that a thread took, and each of `segments` has one more.
     fn input_runs(&self, segments: u64) -> u64 {
         if !self.size.is_ordered {
             return 0;
@@ -178,9 +178,9 @@ impl Planned for SortPlan {
         (items, costs)
     }
 
-    /// Hundreds of sampled elements per bucket, from a few places per bucket: in sorted input, the
-    /// elements of one place are adjacent and give no more information than a single one. Reads at
-    /// most 1/16 of the data.
+    /// Hundreds of sampled elements per bucket, from a few places per bucket. In sorted input, the
+    /// elements of one place are adjacent and give no more information than a single element. Reads
+    /// at most 1/16 of the data.
     fn choose_sample(&mut self) -> (f64, f64) {
         let size = &self.size;
         let element_bytes = size.element_bytes as u64;
@@ -244,7 +244,8 @@ fn candidates(
             1 => wanted.max(size.threads as u64),
             _ => (wanted as f64).powf(1.0 / f64::from(distributions)).ceil() as u64,
         };
-        // Too many for one distribution: makes the buckets larger, as far as memory allows.
+        // If these are too many buckets for one distribution, the buckets become larger, as far as
+        // memory allows.
         let count = each.clamp(1, buckets_max as u64) as usize;
         let count_last = (count as f64).powf(f64::from(distributions));
         let average_bytes = (size.data_bytes as f64 / count_last).ceil() as usize;

@@ -32,10 +32,10 @@ use crate::partition::kernel::parts::{HAS_STORES_PAST_CACHES, lines_bytes, split
 
 /// A sortable item: its word defines its order.
 pub(crate) trait Item: Copy {
-    /// The type of its word.
+    /// The type of the item's word.
     type Word: Key;
 
-    /// Its word.
+    /// The word of this item.
     fn word(&self) -> Self::Word;
 
     /// The smallest and the largest word of `items`, which must not be empty.
@@ -332,7 +332,7 @@ impl<W: Key> Digits<W> {
         }
     }
 
-    /// Both digits.
+    /// Both digits of a word.
     #[inline(always)]
     fn both(&self, word: W) -> usize {
         word.cell(self.least, self.bits_left)
@@ -386,7 +386,7 @@ fn finish<T: Item>(sorted: &mut [T], other: &mut [T], part: &mut [T], digits: Di
     if digits.bits_left == 0 || insert(sorted) {
         return;
     }
-    // Many agree in all bits so far: only the remaining bits distinguish them.
+    // Many items agree in all bits so far: only the remaining bits distinguish them.
     let agree = |a: &T, b: &T| digits.both(a.word()) == digits.both(b.word());
     let mut from = 0;
     for group in sorted.chunk_by_mut(agree) {

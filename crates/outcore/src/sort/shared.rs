@@ -20,7 +20,7 @@ pub(crate) struct Shared<'a, E> {
     /// The inputs whose blocks are freed once they are distributed, and the output, which will
     /// contain their data.
     pub(crate) consumed: Option<(Consumed, Option<&'a StagedOutput>)>,
-    /// Sums the elements that are read, if the output is read back and has all of them.
+    /// Sums the elements that are read, if the output contains all elements and is read back.
     pub(crate) read: Option<&'a Tally>,
     /// Sums the elements that are kept, if one element per key is kept.
     pub(crate) kept: Option<&'a Tally>,

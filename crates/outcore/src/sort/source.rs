@@ -24,7 +24,7 @@ pub(crate) struct Amount {
     pub(crate) data_bytes: u64,
     /// Upper bound on the bytes of all elements.
     pub(crate) most_bytes: u64,
-    /// Memory for producing them, in addition to the plan's memory for reading.
+    /// Memory for producing the elements, in addition to the plan's memory for reading.
     pub(crate) beside_bytes: u64,
     /// Bytes that are read for generated items, if a sample of them already exists.
     pub(crate) made_of_bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub(crate) trait Source: Sync {
         &[]
     }
 
-    /// Its size.
+    /// The size of the data from this source.
     fn amount(&self, job: &Job, ends: &Ends<'_>) -> Result<Amount>;
 
     /// Some elements from all over the data, one after another.

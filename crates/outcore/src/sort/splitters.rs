@@ -33,11 +33,11 @@ pub(crate) struct KeySplitters<K> {
 
 /// Facts about the elements of a bucket.
 struct Known {
-    /// Number of keys that they share, counted from the distribution's depth.
+    /// Number of keys that the elements share, counted from the distribution's depth.
     shared: usize,
     /// Whether the splitters examined no further keys.
     is_equal: bool,
-    /// Whether the sample contains elements of it; otherwise few are expected.
+    /// Whether the sample contains elements of the bucket; otherwise few are expected.
     is_sampled: bool,
 }
 
@@ -54,7 +54,7 @@ struct Node<K> {
     above: u16,
     /// The destinations of the classifier's buckets.
     inner: Vec<Inner<K>>,
-    /// Whether the classifier's buckets are those of the splitters.
+    /// Whether the classifier's buckets are the buckets of the splitters, without further nodes.
     is_plain: bool,
 }
 
@@ -329,7 +329,8 @@ impl<K: Key> Node<K> {
         if self.is_plain {
             return Ok(());
         }
-        // From the last key of the prefix to the first: the first one that differs decides.
+        // Goes from the last key of the prefix to the first, so that the first key that differs
+        // decides.
         for (index, shared) in self.prefix.iter().enumerate().rev() {
             let keys = elements.keys(batch, depth + index, space)?;
             for (key, bucket) in keys.iter().zip(&mut *buckets) {

@@ -1,9 +1,9 @@
 //! Sorts a bucket in memory, and writes it at its final place.
 //!
 //! Contract: a bucket of scalars is loaded at an address that is aligned like its place in the
-//! output (`address % 4096 == offset % 4096`), sorted in place, and passed to the writer without a
-//! copy. Records are loaded as they are on scratch, sorted by reference, and gathered in chunks
-//! that are aligned like the output ([`crate::partition::task`]).
+//! output (`address % 4096 == offset % 4096`). It is sorted in place and passed to the writer
+//! without a copy. Records are loaded as they are on scratch, sorted by reference, and gathered in
+//! chunks that are aligned like the output ([`crate::partition::task`]).
 //!
 //! Bounds: the worker's areas and chunks, plus the sort's space, which is reused for each bucket.
 

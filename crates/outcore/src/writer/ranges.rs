@@ -28,7 +28,7 @@ impl Ranges {
         self.0.splice(from..to, [joined]);
     }
 
-    /// Whether all of a range is in it.
+    /// Whether all of a range is in this set.
     pub(crate) fn covers(&self, range: &Range<u64>) -> bool {
         let at = self.0.partition_point(|known| known.end < range.end);
         range.is_empty()
@@ -43,7 +43,7 @@ impl Ranges {
         self.0.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// The length of its part inside a range.
+    /// The length of the part of this set inside a range.
     pub(crate) fn inside(&self, within: &Range<u64>) -> u64 {
         let part = |range: &Range<u64>| {
             let (start, end) = (range.start.max(within.start), range.end.min(within.end));

@@ -20,7 +20,7 @@ use outcore_io::transfers::{ReadRange, Transfers};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct WrittenPiece {
-    /// Their offset in the file.
+    /// The offset of these bytes in the file.
     pub(crate) at_bytes: u64,
     pub(crate) len_bytes: u64,
     checksum: u64,
@@ -40,7 +40,7 @@ impl WrittenPiece {
 /// A part of a piece that fits into a buffer.
 struct Part<'p> {
     piece: &'p WrittenPiece,
-    /// Its place in the piece.
+    /// The place of the part in the piece.
     from_bytes: u64,
     len_bytes: u64,
 }

@@ -14,7 +14,7 @@ pub(crate) const N: [u64; 6] = [0, 1, 2, u64::MAX, 9, 3];
 pub(crate) struct Line {
     /// The expression.
     pub(crate) text: String,
-    /// Its value in each row.
+    /// The value of the expression in each row.
     pub(crate) expected: Vec<String>,
     /// Words of the error for records, if there is one.
     pub(crate) records_fail: Option<String>,

@@ -99,7 +99,7 @@ impl Case {
     pub(crate) fn files(&self, further: u64) -> Vec<Vec<u8>> {
         let count = self.number("count") as usize;
         let files = self.number("files") as usize;
-        // Of unequal lengths.
+        // The files have unequal lengths.
         let ends: Vec<usize> = (1..=files)
             .map(|file| count * file * file / (files * files))
             .collect();
@@ -318,7 +318,7 @@ fn counted<T: Ord>(items: Vec<T>) -> Vec<(T, u64)> {
     counts.into_iter().collect()
 }
 
-/// As printed by the command.
+/// The result as the command prints it.
 fn reduced(how: &str, items: &[u64]) -> String {
     let sum: u128 = items.iter().map(|item| u128::from(*item)).sum();
     let whole = |value: Option<u64>| value.map_or("none".to_string(), |value| value.to_string());

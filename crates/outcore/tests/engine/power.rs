@@ -155,7 +155,7 @@ fn a_job_with_a_journal_is_right_after_power_losses() {
         let powered =
             |off_after| PowerDevice::new(Arc::new(OsDevice::new(IoMode::Auto)), off_after);
         let start = |device: &PowerDevice| {
-            // Less than the data, so that most of them go to scratch.
+            // Memory is smaller than the data, so that most data go to scratch.
             let memory_bytes = match kind {
                 Kind::Numbers => 5 << 20,
                 Kind::Records | Kind::Lines => 6 << 20,

@@ -23,7 +23,8 @@ pub const DEPTH_LEAST: usize = 8;
 /// The smallest median of bytes in flight with fewer reads: 256 KiB per drive, which a drive of 2.5
 /// GB/s moves in 100 us.
 const BYTES_LEAST: usize = DRIVES * (256 << 10);
-/// A shorter phase is over before a window fills, or its reads come long before they are needed.
+/// Shorter phases are not judged: they are over before a window fills, or their reads come long
+/// before they are needed.
 const NS_LEAST: u64 = 2_000_000;
 pub const DRIVES: usize = 4;
 
@@ -34,7 +35,7 @@ pub struct Reading {
     pub is_scratch: bool,
 }
 
-/// Nanoseconds at each value of a changing number.
+/// For each value of a number that changes, how many nanoseconds it lasted.
 type Times = BTreeMap<usize, u64>;
 
 /// The durations of each number of reads, and of bytes of reads, in flight.

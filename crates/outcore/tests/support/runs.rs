@@ -2,7 +2,7 @@
 //! afterwards.
 //!
 //! Contract: [`Sort::on_ram`] sets up drives `/d0` to `/d7`, and [`Sort::on_files`] directories
-//! `d0` to `d7`. Both run the sort and check the guarantees of every run, successful or not: inputs
+//! `d0` to `d7`. Both run the sort and check the guarantees of every run, successful or not. Inputs
 //! are unchanged, only inputs and published output are left, all memory is returned, and the limit
 //! was never exceeded.
 
@@ -233,7 +233,7 @@ impl Sort {
         enough
     }
 
-    /// Its plan.
+    /// The plan of this sort.
     pub fn plan(&self) -> SortPlan {
         self.plan_in(self.least_memory()).unwrap()
     }

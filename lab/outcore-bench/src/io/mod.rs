@@ -196,6 +196,7 @@ fn sections(
     let sweep = sweeps::Sweep::new(options, field);
     let depths = sweep.threads_and_depths()?;
     let blocks = sweep.block_sizes()?;
+    let matrix = sweep.matrix()?;
     let drives = sweep.numbers_of_drives()?;
     let stripes = striped::stripes(options, field, device)?;
     let buffered = mixes::buffered_beside_direct(options, field)?;
@@ -213,6 +214,7 @@ fn sections(
     report.verdict.extend(alarms);
     for section in [
         blocks,
+        matrix,
         depths,
         drives,
         stripes,
@@ -430,6 +432,7 @@ mod tests {
             ids,
             [
                 "blocks",
+                "matrix",
                 "depths",
                 "drives",
                 "stripes",
@@ -442,6 +445,12 @@ mod tests {
                 "limits"
             ]
         );
+        let matrix = &report.sections[1];
+        // Four patterns with two numbers of threads, by three block sizes, in one chart.
+        assert_eq!(matrix.charts.len(), 1);
+        let lines = &matrix.charts[0].series;
+        assert_eq!((lines.len(), matrix.tables[0].rows.len()), (8, 8));
+        assert!(lines.iter().all(|line| line.points.len() == 3));
         assert!(!report.headlines.is_empty());
         let shared = report
             .verdict

@@ -141,6 +141,59 @@ impl<'f, 'a> Sweep<'f, 'a> {
         Ok(section)
     }
 
+    /// The poster's matrix: each pattern with each number of threads, by block size.
+    pub(super) fn matrix(&self) -> Result<Section> {
+        let mut section = Section::new(
+            "matrix",
+            "Threads, block size and pattern",
+            "All drives, by pattern, number of threads and block size: 8 requests in flight per thread \
+             and drive for sequential and 32 for random ones. After the LLNL poster's matrix.",
+        );
+        let (threads, powers): (&[u32], &[u32]) = match self.is_full {
+            true => (&[1, 4, 16], &[12, 14, 16, 18, 20, 22]),
+            false => (&[1, 4], &[12, 16, 20]),
+        };
+        let title = "Rate by pattern, threads and block size";
+        let mut table = Table::new("matrix", title, &[("pattern", Unit::Count)]);
+        table.is_map = true;
+        let blocks = powers.iter().map(|power| 1u64 << power);
+        for block_bytes in blocks.clone() {
+            let name = Unit::Bytes.show(block_bytes as f64);
+            add_column(&mut table, &name, Unit::BytesPerS);
+        }
+        let mut lines = Vec::new();
+        for (op, is_random) in self.patterns() {
+            let depth = if is_random { SMALL_DEPTH } else { LARGE_DEPTH };
+            for count in threads {
+                let pattern = Shot::new(op, is_random, 1, 1, 1).name();
+                let name = format!("{pattern}, {count} thread{}", plural(*count as usize));
+                let mut row = vec![Cell::from(name.as_str())];
+                let mut points = Vec::new();
+                for block_bytes in blocks.clone() {
+                    let measured = self.measure(Shot {
+                        threads: *count,
+                        ..Shot::new(op, is_random, block_bytes, depth, self.drives())
+                    })?;
+                    let rate = measured.map(|m| m.moved.bytes_per_s());
+                    points.extend(rate.map(|rate| (block_bytes as f64, rate)));
+                    row.push(rate.into());
+                }
+                lines.push(Series::new(name, points));
+                table.row(row);
+            }
+        }
+        section.charts.push(Chart {
+            id: "matrix".to_owned(),
+            title: title.to_owned(),
+            x: Axis::new("block", Unit::Bytes).on(Scale::Log2),
+            y: Axis::new("all drives together", Unit::BytesPerS),
+            series: lines,
+            ..Chart::default()
+        });
+        section.tables.push(table);
+        Ok(section)
+    }
+
     /// The poster's table: threads as rows, depths as columns, with peak and speed-up.
     pub(super) fn threads_and_depths(&self) -> Result<Section> {
         let mut section = Section::new(

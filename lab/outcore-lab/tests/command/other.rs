@@ -71,7 +71,7 @@ fn every_command_fails_on_a_full_standard_output() {
 #[test]
 fn a_closed_standard_output_is_an_error() {
     for line in ["sim presets", "replay trace --summary", "--help"] {
-        // The lab alone, and started by `outcore`.
+        // `outcore-lab` is started directly and by `outcore`.
         let answer = in_shell(&place(), &format!("\"$0\" {line} >&-"));
         assert_eq!(answer.code, Some(3), "{line}: {answer:?}");
         assert!(answer.stderr.contains("Bad file descriptor"), "{answer:?}");

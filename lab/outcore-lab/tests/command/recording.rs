@@ -79,7 +79,7 @@ fn the_trace_of_every_family_of_commands_replays() {
                 BYTES,
             ),
             Moved(&["reduce", "sum", "in", "--type=u64"], BYTES, 0),
-            // The first block, and the part after it that is needed.
+            // `head` reads the first block, and then only as much as it needs.
             Moved(
                 &["head", "text", "-n", "1000", "-o", "first"],
                 1 << 20,

@@ -363,6 +363,62 @@ fn runs_sweeps_and_replays_are_pages_with_the_figures_that_are_printed() {
 }
 
 #[test]
+fn a_divided_drive_shows_what_its_parts_wrote_and_which_requests_failed() {
+    let place = TestDir::new();
+    place.write(
+        "d.toml",
+        b"precondition = true\n[flash]\nblocks = 64\npages = 32\n[namespaces]\nsizes = [\"256MiB\", \"0B\"]\n\
+          [fdp]\nhandles = 2\n[zones]\nnamespaces = [1]\n",
+    );
+    let run = [
+        "sim",
+        "run",
+        "--ssd",
+        "d.toml",
+        "--flow",
+        "read=0",
+        "--flow",
+        "requests=500",
+    ];
+    let zoned = [&run[..], &["--flow", "namespace=1", "--flow", "handle=1"]].concat();
+    let log = [&zoned[..], &["--flow", "pattern=streaming", "-o", "a.json"]].concat();
+    let printed = place.run(&log).ok().text();
+    for line in [
+        "namespace 1: write amplification 1.000",
+        "handle 1:",
+        "zones: ",
+    ] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
+    let report: serde_json::Value = serde_json::from_slice(&place.read("a.json")).unwrap();
+    let sections = report["sections"].as_array().unwrap();
+    let parts = sections
+        .iter()
+        .find(|section| section["id"] == "parts")
+        .unwrap();
+    assert_eq!(parts["tables"].as_array().map(Vec::len), Some(2));
+    // Random writes are no writes of zones.
+    let random = place.run(&zoned).ok();
+    assert!(
+        random.stderr.contains("failed: Zone Invalid Write"),
+        "{}",
+        random.stderr
+    );
+    let none = [&run[..], &["--flow", "namespace=2"]].concat();
+    place.run(&none).fails(2, &["names namespace 2"], "");
+    place.write(
+        "r.jsonl",
+        b"{\"id\":1,\"drive\":0,\"op\":\"read\",\"offset\":0,\"bytes\":4096,\"after\":[]}\n",
+    );
+    let replay = [
+        "sim", "replay", "r.jsonl", "--ssd", "d.toml", "--drives", "1",
+    ];
+    place
+        .run(&replay)
+        .fails(2, &["has namespaces, but is used as a whole"], "");
+}
+
+#[test]
 fn a_signal_ends_a_simulation_as_it_ends_every_command() {
     use rustix::process::{Pid, Signal, kill_process};
     let place = TestDir::new();

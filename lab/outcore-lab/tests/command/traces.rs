@@ -107,8 +107,8 @@ fn assert_replayed(report: &Value, taken: u64, pieces: [u64; 4], name: &str) {
 
 #[test]
 fn every_format_is_summed_up_and_replayed_with_its_counts() {
-    // Name, format, counts; numbers of 512 KiB pieces that are read, written and trimmed, and of
-    // flushes.
+    // Name, format, counts; then the numbers of 512 KiB pieces that are read, written and trimmed,
+    // and the number of flushes.
     #[rustfmt::skip]
     let known: [(&str, &str, Counts, [u64; 4]); 17] = [
         ("small.spc", "spc", [6, 3, 3, 0, 0, 16_722_944, 6_656, 6], [34, 2, 0, 0]),
@@ -219,8 +219,8 @@ fn the_cloudphysics_head_is_summed_up_and_replayed_with_its_counts() {
         (summary["format"].as_str(), counts_of(&summary)),
         (Some("vscsi"), counts)
     );
-    // No request is longer than 512 KiB, so pieces are requests. The second run replays its 1772
-    // seconds in one.
+    // No request is longer than 512 KiB, so each request is one piece. The second run replays the
+    // trace's 1772 seconds in one second.
     for pace in [["--speed", "max"], ["--speed", "1772"]] {
         let more = [&pace[..], &["--size", "16MiB", "--fit", "scale"]].concat();
         let report = replayed(&place, &trace, &more);

@@ -2,8 +2,8 @@
 //!
 //! Contract: [`diff`] is pure. It pairs tables by their names, and rows by their first cell and
 //! their texts. A figure that only one of the reports has is counted, and not compared. The result
-//! is a report again: per table the figures before and after, and their ratio; above them the
-//! largest changes, and what differs between the machines and the options.
+//! is a report again. For each table it has the figures before and after, and their ratio. Above
+//! the tables it has the largest changes, and the differences of machines and options.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -91,13 +91,13 @@ impl Pair {
         self.after / self.before
     }
 
-    /// How far it is from no change, up or down.
+    /// How far the figure is from no change, up or down.
     fn change(&self) -> f64 {
         self.ratio().ln().abs()
     }
 }
 
-/// The figures of a table in both reports, and how many one of them lacks.
+/// The figures of a table that both reports have, and the number of figures that only one has.
 #[derive(Default)]
 struct Pairs {
     pairs: Vec<Pair>,

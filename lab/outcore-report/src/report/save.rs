@@ -32,7 +32,7 @@ pub struct Saver {
 
 impl Saver {
     /// Prepares files, each in the format of its extension (`.html`, `.json`, `.csv`, `.txt`), and
-    /// a directory for the charts as single SVG files, which is created if it is missing. Existing
+    /// a directory for the charts as single SVG files. A missing directory is created. Existing
     /// files are replaced only with `is_forced`.
     ///
     /// # Errors

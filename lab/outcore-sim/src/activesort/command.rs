@@ -86,7 +86,8 @@ fn gain_max(sweep: &[Sweep]) -> f64 {
     sweep.iter().map(Sweep::gain).fold(0.0, f64::max)
 }
 
-/// Prints the paper's tables: the one that the drive was fitted to, and the one that it predicts.
+/// Prints the paper's tables: the one that the drive was fitted to, and the one that the fitted
+/// drive predicts.
 fn print_tables(fitted: [f64; 4], predicted: [f64; 4], gain_max: f64) {
     let row = |name: &str, paper: f64, here: f64, note: &str| {
         // Adding zero removes the sign of a negative zero.

@@ -4,8 +4,8 @@
 //! - The chunks of every run are spread round-robin over channels and dies from an arbitrary start.
 //! - When a chunk buffer of a run becomes free, the run's next chunk joins a queue. At most
 //!   `prefetch_max` reads are in flight.
-//! - A die reads one chunk at a time and keeps it until the bus of its channel, first come first
-//!   served, has moved it.
+//! - A die reads one chunk at a time and keeps it until the bus of its channel has moved it. The
+//!   bus serves chunks in the order in which they come.
 //! - A core takes the next record when the first buffer of each of its runs has arrived, works for
 //!   the record's time, and passes it to the link. It waits while the output is full.
 //! - If one core does everything (the prototype), prefetches start only between two records.
@@ -112,7 +112,7 @@ impl Stream {
 #[derive(Debug, Default)]
 struct Core {
     busy: bool,
-    /// Number of streams with records left whose first buffer has not arrived.
+    /// Number of streams that have records left and whose first buffer has not arrived.
     missing: u32,
     /// Streams with records left.
     live: Vec<u32>,

@@ -11,12 +11,13 @@
 
 use super::{AllegroOptions, Cluster, Launch};
 
-/// Levels of halving. 2-means that splits off one launch per level needs geometrically growing
-/// durations, and 64 bits hold no more than this many.
+/// Levels of halving. 2-means splits off one launch per level only if durations grow geometrically.
+/// 64 bits hold no more than this many such durations.
 const DEPTH_MAX: u32 = 64;
 
 /// The cut of sorted `durations_ns` into two clusters with the least squares. Returns the length of
-/// the first cluster; `None` when all values are equal. The first one wins among equally good cuts.
+/// the first cluster; `None` when all values are equal. Of several equally good cuts, the first one
+/// wins.
 pub(crate) fn best_cut(durations_ns: impl ExactSizeIterator<Item = u64> + Clone) -> Option<usize> {
     let count = durations_ns.len();
     let total: u128 = durations_ns.clone().map(u128::from).sum();

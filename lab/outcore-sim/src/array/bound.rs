@@ -2,8 +2,8 @@
 //!
 //! Contract: a pure function of measurements: the use of every drive's resources until the last
 //! request was completed, the shares of the time in which each drive and the whole array had
-//! requests, and the time of the last request. The limit is what takes most of the time: a job
-//! whose drives have requests for most of it, one after another, is limited by these drives.
+//! requests, and the time of the last request. The limit is the resource that takes most of the
+//! time. If the drives, one after another, have requests for most of the time, they limit the job.
 
 use super::DriveReport;
 use crate::quantities::Ps;
@@ -19,9 +19,9 @@ const OCCUPIED: f64 = 0.5;
 /// Shares of the time of a replay.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shares {
-    /// In which the shared ceiling was used.
+    /// The share of the time in which the shared ceiling was in use.
     pub(super) shared: f64,
-    /// In which any request was in flight.
+    /// The share of the time in which any request was in flight.
     pub(super) occupied: f64,
 }
 
@@ -33,9 +33,9 @@ pub(crate) enum Between {
     /// Its next request is not due: the trace fixes the time. Holds the due time of the last
     /// request.
     Pace(Ps),
-    /// One of its requests in flight, whose number is limited.
+    /// It waits for one of its requests in flight, because their number is limited.
     Depth,
-    /// Other requests, on which its next requests depend.
+    /// It waits for other requests, on which its next requests depend.
     Order,
 }
 

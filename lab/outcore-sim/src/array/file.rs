@@ -3,8 +3,8 @@
 //!
 //! Contract: the content decides the kind. Options that do not apply to a kind are ignored, except
 //! that a unit for the times of a block trace is an error for other kinds. If the array has as many
-//! drives as were recorded, files stay on their drives; otherwise they are striped, and windows
-//! open with the number of drives, as in the engine.
+//! drives as were recorded, files stay on their drives; otherwise they are striped, and the windows
+//! of requests grow with the number of drives, as in the engine.
 
 use std::io::Read;
 use std::path::Path;
@@ -119,8 +119,8 @@ fn kind_of(path: &Path, format: Option<Format>) -> Result<Kind> {
 /// Replays the trace at `path` on drives like `drive`.
 ///
 /// # Errors
-/// A file that is not a trace, with the place; invalid options; a replay that cannot end, with what
-/// is stuck; an error from [`FileOptions::watch`].
+/// A file that is not a trace (the error has the place); invalid options; a replay that cannot end
+/// (the error names what is stuck); an error from [`FileOptions::watch`].
 pub fn replay_file(path: &Path, drive: DriveConfig, options: &FileOptions) -> Result<ReplayReport> {
     let kind = kind_of(path, options.block.format)?;
     if kind != Kind::Block && options.block.time_unit_ns.is_some() {

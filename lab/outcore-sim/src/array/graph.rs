@@ -95,7 +95,8 @@ struct Node {
     followers: Vec<u32>,
 }
 
-/// A request that waits for nothing but its time; the first of equal times has the least index.
+/// A request that waits for nothing but its time. Of requests with equal times, the one with the
+/// least index comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Ready {
     at: Ps,
@@ -390,7 +391,7 @@ mod tests {
         );
         let trace = read_trace(&line).unwrap();
         assert!(replay(&array(1, 0), &trace).unwrap().seconds > 0.0);
-        // The same for a request that was not read from a file.
+        // The same limit applies to a request that was not read from a file.
         let mut request = trace[0].clone();
         request.offset_bytes = u64::MAX - 100;
         let error = replay(&array(1, 0), &[request]).unwrap_err().to_string();

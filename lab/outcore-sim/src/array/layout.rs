@@ -3,8 +3,8 @@
 //! Model: an extent of a file is a stripe unit, or 1 MiB where files stay on their drives. If
 //! only some files are striped, their unit is 1 MiB as well. An extent gets a place on its drive
 //! when it is first touched.
-//! - Reads use places in the filled part of the drive, writes in the free part. Both go in order,
-//!   like a file system that stores each file in one piece.
+//! - Reads use places in the filled part of the drive, writes in the free part. Both are used in
+//!   order, as by a file system that stores each file in one piece.
 //! - A discarded extent returns its place.
 //! - When the free part is used up, writes overwrite the filled part from its end.
 //! - When a drive has no place left, the request is rejected. If the layout wraps, places are
@@ -57,9 +57,9 @@ pub(crate) enum Unplaced {
         /// Bytes that could be placed: for reads in the filled part, for writes on the drive.
         room_bytes: u64,
     },
-    /// It is larger than all drives together; holds their size in bytes.
+    /// The request is larger than all drives together. Holds the size of the drives in bytes.
     Larger(u64),
-    /// It ends beyond the last byte that 64 bits can address.
+    /// The request ends beyond the last byte that 64 bits can address.
     Beyond,
 }
 
@@ -144,7 +144,7 @@ impl Layout {
         })
     }
 
-    /// Stripes these files alone, where files stay whole.
+    /// Stripes only these files, if the other files stay whole.
     pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
         if let Striped::Files(striped) = &mut self.striped {
             *striped = files;
@@ -178,8 +178,8 @@ impl Layout {
     /// Cuts `request` into parts.
     ///
     /// # Errors
-    /// A drive has no place for it and the layout does not wrap; it is larger than all drives; or
-    /// it ends beyond 64 bits.
+    /// A drive has no place for the request and the layout does not wrap; the request is larger
+    /// than all drives; or it ends beyond 64 bits.
     pub(crate) fn place(
         &mut self,
         request: &ArrayRequest,

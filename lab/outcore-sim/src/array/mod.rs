@@ -3,8 +3,8 @@
 //! Model: equal drives, each a full [`Drive`]. A shared resource (PCIe switch, memory bandwidth) is
 //! one first-in-first-out server of bytes that a request passes when it starts. Requests of a
 //! volume are cut at the borders of stripes and laid out by [`layout`]. A request is finished when
-//! its last part is. There are three sources of requests: a graph of requests ([`graph`]), the
-//! engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
+//! its last part is finished. There are three sources of requests: a graph of requests ([`graph`]),
+//! the engine's own trace with its dependencies and think times ([`recorded`]), and block traces of
 //! other tools ([`block`]).
 //!
 //! Invariants: the earliest event of any drive is always next. At the end every submitted request
@@ -28,7 +28,7 @@ use serde::Serialize;
 
 use crate::config::DriveConfig;
 use crate::drive::need::{self, AtOnce};
-use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, TIME_MAX, too_long};
+use crate::drive::{Caching, Done, Drive, Host, Op, QueueConfig, Status, TIME_MAX, too_long};
 use crate::fit::{Fit, Scale, name_of};
 use crate::quantities::{Ps, SECOND};
 use crate::report::FlowStats;
@@ -48,7 +48,7 @@ const DRIVES_MAX: u32 = 4096;
 /// Placement of the trace's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// To the drive on which it was recorded (modulo the number of drives).
+    /// A request goes to the drive on which it was recorded (modulo the number of drives).
     Recorded,
     /// As the engine stores a job's files: those that it both writes and reads are scratch, which
     /// is striped over all drives in units of 1 MiB. The others stay whole, on the drive on which
@@ -445,7 +445,7 @@ impl Array {
         Ok(())
     }
 
-    /// Stripes these files alone, where files stay whole ([`Placement::Whole`]).
+    /// Stripes only these files, if the other files stay whole ([`Placement::Whole`]).
     pub(crate) fn stripe_files(&mut self, files: HashSet<u32>) {
         self.layout.stripe_files(files);
     }
@@ -592,6 +592,7 @@ impl Array {
             tag: open.tag,
             queue: 0,
             op: open.op,
+            status: Status::Success,
             lba: open.offset_bytes / 512,
             sectors: (open.bytes / 512).min(u64::from(u32::MAX)) as u32,
             arrival: open.arrival,
@@ -685,6 +686,7 @@ pub(crate) struct ArrayRequest {
 
 /// One drive, filled for a replay.
 fn member(config: &DriveConfig, fill: f64) -> Result<Drive> {
+    config.check_is_whole(OPERATION)?;
     let queue = QueueConfig {
         caching: Caching::Write,
         occupancy: fill,

@@ -1,9 +1,9 @@
 //! The engine's own I/O trace (`docs/formats/io-trace.md`) replayed in closed loop.
 //!
 //! Model: `outcore_traces::replay_plan::DependentLoop`. A request is released when its thread has
-//! computed as long as recorded since its previous request, and since the completion that it waited
-//! for. Computation takes `cpu_scale` times the recorded time. `window_scale` lets a thread have
-//! that many times the recorded requests in flight, because the engine opens its windows with the
+//! computed for the recorded time, both since its previous request and since the completion that it
+//! waited for. Computation takes `cpu_scale` times the recorded time. `window_scale` lets a thread
+//! have that many times the recorded requests in flight, because the engine's windows grow with the
 //! number of drives. Syncs take no time, because the simulated drives have no volatile state to
 //! lose.
 //!

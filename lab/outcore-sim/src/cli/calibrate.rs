@@ -21,8 +21,8 @@ const OFF_MAX: f64 = 0.1;
 /// `sim calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// What `outcore drives probe` wrote: drives.toml, or its JSON Lines (--json), which fit
-    /// better; or the JSON report of `outcore bench io`.
+    /// Output of `outcore drives probe`: drives.toml, or its JSON Lines (--json), which fit better;
+    /// or the JSON report of `outcore bench io`.
     pub probe: PathBuf,
     /// The name of the drive in that file. Default: the first one.
     #[arg(long)]

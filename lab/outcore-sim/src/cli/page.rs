@@ -89,6 +89,9 @@ pub(super) fn of_run(
     }
     report.section(flows);
     for summary in summaries {
+        if !summary.namespaces.is_empty() || !summary.handles.is_empty() {
+            report.section(parts(summary));
+        }
         report.section(times(summary));
     }
     report
@@ -171,6 +174,42 @@ fn table_of<'a>(rows: impl Iterator<Item = &'a FlowSummary>) -> Table {
         ]);
     }
     table
+}
+
+/// What was written to namespaces and with placement handles, and what was moved there.
+fn parts(summary: &Summary) -> Section {
+    let mut section = Section::new(
+        "parts",
+        "Namespaces and placement handles",
+        "Collection moves data of a namespace, or from blocks of a placement handle. \
+         Write amplification counts what is written to flash per unit of the host, without slots \
+         that stay empty.",
+    );
+    for (id, what, parts) in [
+        ("namespaces", "namespace", &summary.namespaces),
+        ("handles", "placement handle", &summary.handles),
+    ] {
+        if parts.is_empty() {
+            continue;
+        }
+        let columns = [
+            (what, Unit::Count),
+            ("written units", Unit::Count),
+            ("moved units", Unit::Count),
+            ("write amplification", Unit::Count),
+        ];
+        let mut table = Table::new(id, "Writes and moves", &columns);
+        for part in parts {
+            table.row([
+                Cell::from(part.name.as_str()),
+                Cell::from(part.host_units as f64),
+                Cell::from(part.moved_units as f64),
+                Cell::from(part.write_amplification),
+            ]);
+        }
+        section.tables.push(table);
+    }
+    section
 }
 
 /// Where the time of a run goes, and how busy the parts of the drive are.

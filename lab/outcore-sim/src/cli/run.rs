@@ -61,8 +61,8 @@ pub struct RunArgs {
     )]
     pub fit: Fit,
     /// Change a value of the flows (repeatable): depth=32, size=4KiB, read=0.7, requests=1000,
-    /// pattern, hot, align, deviation, interval, stop, working_set, occupancy, caching, class,
-    /// seed, name, channels, chips, dies or planes.
+    /// pattern, hot, align, deviation, interval, stop, working_set, occupancy, namespace, handle,
+    /// append, caching, class, seed, name, channels, chips, dies or planes.
     #[arg(long = "flow", value_name = "KEY=VALUE", conflicts_with = "trace")]
     pub flows: Vec<String>,
     /// Serve about this many requests before measuring: this gives sustained rates, on a drive in
@@ -451,6 +451,27 @@ fn print_summary(summary: &Summary) {
             counters.slc_units as f64 / counters.user_units.max(1) as f64 * 100.0,
             counters.folds
         );
+    }
+    if counters.zone_resets > 0 || counters.zone_closes > 0 {
+        say!(
+            "zones: {} reset, {} closed by the drive",
+            counters.zone_resets,
+            counters.zone_closes
+        );
+    }
+    for (what, parts) in [
+        ("namespace", &summary.namespaces),
+        ("handle", &summary.handles),
+    ] {
+        for part in parts {
+            say!(
+                "{what} {}: write amplification {:.3}; {} units written, {} moved",
+                part.name,
+                part.write_amplification,
+                part.host_units,
+                part.moved_units
+            );
+        }
     }
     say!("energy {:.3} J", summary.energy_joules);
     let time = &summary.breakdown;

@@ -2,10 +2,10 @@
 //!
 //! Contract: an error names the key, its value and the possible values. Zero is rejected where the
 //! model would compute a time or a rate that no drive has. It is accepted where it has a meaning:
-//! - the feature is absent: `cache.capacity`, `slc.blocks`, `host.command_overhead` and
-//!   `command_interval`, delays of SATA, `flash.suspend_*`, `suspend_*_if_left`,
+//! - the feature is absent: `cache.capacity`, `slc.blocks`, `fdp.handles`, `host.command_overhead`
+//!   and `command_interval`, delays of SATA, `flash.suspend_*`, `suspend_*_if_left`,
 //!   `mapping.pack_wait`, the DRAM's `t_*`, `flash.over_provisioning`, energies, `wear_threshold`;
-//! - no limit: `throttle.read`, `throttle.write`;
+//! - no limit: `throttle.read`, `throttle.write`, `zones.open`, `zones.active`;
 //! - the default: `mapping.unit` (a page), `gc.choices` (log2 of the blocks);
 //! - the minimum: `gc.threshold` and `gc.hard_threshold` (one block), `mapping.cache` (one entry).
 
@@ -23,7 +23,7 @@ const TIME_MAX: Time = Time(3600 * SECOND);
 const RATE_MIN: Rate = Rate(1_000_000);
 const THROTTLE_MIN: Rate = Rate(1_000);
 
-fn wrong<T>(cause: String) -> Result<T> {
+pub(super) fn wrong<T>(cause: String) -> Result<T> {
     Err(Error::usage("check drive configuration", cause))
 }
 
@@ -55,6 +55,7 @@ impl DriveConfig {
                 self.flash.pages
             ));
         }
+        self.check_spaces()?;
         parse_order(&self.mapping.order)?;
         Ok(())
     }
@@ -287,6 +288,15 @@ mod tests {
             ("[slc]\nidle = \"4000s\"\n", "slc.idle"),
             ("compat = \"mqsim\"\n[slc]\nblocks = 2\n", "slc.blocks"),
             ("[slc]\nblocks = 2\n[flash]\npages = 1\n", "flash.pages"),
+            ("[zones]\nnamespaces = [0]\n", "zones.namespaces names 0"),
+            ("[zones]\nopen = 3\nactive = 2\n", "zones.open"),
+            ("[zones]\nblocks = 2000000\n", "zones.blocks"),
+            ("[fdp]\nhandles = 129\n", "fdp.handles"),
+            ("compat = \"mqsim\"\n[fdp]\nhandles = 2\n", "fdp.handles"),
+            (
+                "[namespaces]\nsizes = [\"0B\"]\n[mapping]\nresident = false\n",
+                "namespaces.sizes needs",
+            ),
             ("[throttle]\nread = \"1B/s\"\n", "throttle.read"),
             ("[throttle]\nrequest = \"0B\"\n", "throttle.request"),
             ("[energy]\nread_nj = -1.0\n", "energy.read_nj"),

@@ -18,6 +18,13 @@ impl DriveConfig {
     /// # Errors
     /// An unknown key (the error contains the nearest known one), or a value that does not fit.
     pub fn set(&self, key: &str, value: &str) -> Result<Self> {
+        let config = self.set_unchecked(key, value)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Like [`DriveConfig::set`], without a check whether such a drive is possible.
+    fn set_unchecked(&self, key: &str, value: &str) -> Result<Self> {
         let wrong = |cause: String| Error::usage(OPERATION, cause);
         let mut whole = toml::Table::try_from(self).map_err(|error| wrong(error.to_string()))?;
         let parts: Vec<&str> = key.split('.').collect();
@@ -50,18 +57,16 @@ impl DriveConfig {
             new = toml::Value::Float(*whole as f64);
         }
         *old = new;
-        let config: DriveConfig =
-            toml::Value::Table(whole)
-                .try_into()
-                .map_err(|error: toml::de::Error| {
-                    let message = error.message().replace('\n', " ");
-                    wrong(format!("{key} = {value}: {message}"))
-                })?;
-        config.validate()?;
-        Ok(config)
+        toml::Value::Table(whole)
+            .try_into()
+            .map_err(|error: toml::de::Error| {
+                let message = error.message().replace('\n', " ");
+                wrong(format!("{key} = {value}: {message}"))
+            })
     }
 
-    /// Applies settings of the form `key=value`, in order.
+    /// Applies settings of the form `key=value`, in order. The drive has to be possible only after
+    /// the last of them.
     ///
     /// # Errors
     /// As [`DriveConfig::set`], and a setting without `=`.
@@ -69,8 +74,9 @@ impl DriveConfig {
         let mut config = self.clone();
         for setting in settings {
             let (key, value) = split_setting(setting.as_ref())?;
-            config = config.set(key, value)?;
+            config = config.set_unchecked(key, value)?;
         }
+        config.validate()?;
         Ok(config)
     }
 }
@@ -178,6 +184,16 @@ mod tests {
         assert_eq!((set.gc.threshold, set.name.as_str()), (0.0, "x"));
         let list = config.set("flash.read", "[\"1us\", \"2us\"]").unwrap();
         assert_eq!(list.flash.read.len(), 2);
+    }
+
+    #[test]
+    fn settings_of_one_drive_may_come_in_any_order() {
+        let settings = ["zones.namespaces=0", "namespaces.sizes=[\"1GiB\", \"0B\"]"];
+        let config = DriveConfig::default().set_all(&settings).unwrap();
+        assert_eq!(config.zones.namespaces, [0]);
+        assert_eq!(config.namespaces.sizes.len(), 2);
+        let error = DriveConfig::default().set_all(&settings[..1]).unwrap_err();
+        assert!(error.to_string().contains("namespaces.sizes"), "{error}");
     }
 
     #[test]

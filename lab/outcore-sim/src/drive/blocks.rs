@@ -1,6 +1,7 @@
 //! Planes and their blocks: free blocks, write frontiers, valid and invalid slots.
 //!
-//! Model: every queue has up to four frontiers in every plane: for user data, for table pages, for
+//! Model: every stream ([`super::spaces`]; by default, every queue has one) has up to four
+//! frontiers in every plane: for user data, for table pages, for
 //! user data with one bit per cell ([`super::slc`]), and for collected data (double write
 //! frontier: B. Van Houdt, "On the necessity of hot and cold data identification to reduce the
 //! write amplification in flash-based SSDs", Performance Evaluation 2014). With `gc.separate =
@@ -35,14 +36,16 @@ pub(crate) struct Block {
     pub(crate) reads: i32,
     /// Programs under way.
     pub(crate) programs: i32,
-    /// Queue that owns its data.
-    pub(crate) queue: u16,
+    /// Stream that it was written by.
+    pub(crate) stream: u16,
     /// Holds pages of the mapping table.
     pub(crate) holds_map: bool,
     /// Being collected.
     pub(crate) collecting: bool,
     /// Written with one bit per cell.
     pub(crate) is_slc: bool,
+    /// Belongs to a zone, until its erase.
+    pub(crate) is_zoned: bool,
 }
 
 /// One plane.
@@ -59,6 +62,9 @@ pub(crate) struct Plane {
     pub(crate) erasing: Vec<u32>,
     /// Blocks in the order of first use (FIFO collection only).
     pub(crate) history: VecDeque<u32>,
+    /// Blocks that belong to zones, and those of them that are free.
+    pub(crate) zoned: u32,
+    pub(crate) reserved: u32,
     /// Blocks written with one bit per cell, until their erase.
     pub(crate) slc_used: u32,
     /// Those that are full and wait to be folded, the oldest first.
@@ -70,7 +76,7 @@ pub(crate) struct Plane {
 pub(crate) struct Blocks {
     pub(crate) list: Vec<Block>,
     pub(crate) planes: Vec<Plane>,
-    /// Block of every frontier, ordered by plane, then queue, then kind; NONE when not allocated
+    /// Block of every frontier, ordered by plane, then stream, then kind; NONE when not allocated
     /// yet.
     frontiers: Vec<u32>,
     invalid_bits: Vec<u64>,
@@ -79,7 +85,7 @@ pub(crate) struct Blocks {
     pub(crate) back: Vec<u32>,
     /// How many queues share each plane.
     pub(crate) shares: Vec<u32>,
-    queues: usize,
+    streams: usize,
     keeps_history: bool,
     /// MQSim's own bookkeeping has failed (compat only).
     pub(crate) broken: bool,
@@ -105,7 +111,7 @@ pub(crate) fn plane_shares(p: &Params, queues: &[QueueConfig]) -> Vec<u32> {
 impl Blocks {
     pub(crate) fn new(
         p: &Params,
-        queues: usize,
+        streams: usize,
         shares: Vec<u32>,
         policy: GcPolicy,
     ) -> Result<Self> {
@@ -119,30 +125,30 @@ impl Blocks {
         let mut blocks = Blocks {
             list: vec![Block::default(); block_count],
             planes: vec![plane; p.plane_count as usize],
-            frontiers: vec![NONE; p.plane_count as usize * queues * Frontier::COUNT],
+            frontiers: vec![NONE; p.plane_count as usize * streams * Frontier::COUNT],
             invalid_bits: vec![0; block_count * words],
             words,
             back: vec![0; block_count * slots_per_block],
             shares,
-            queues,
+            streams,
             keeps_history: policy == GcPolicy::Fifo,
             broken: false,
         };
         if p.compat {
-            if p.blocks as usize <= 3 * queues {
+            if p.blocks as usize <= 3 * streams {
                 return Err(outcore_io::Error::usage(
                     "build drive",
                     format!(
-                        "a plane of {} blocks is too small: {queues} flows need at least {}",
+                        "a plane of {} blocks is too small: {streams} flows need at least {}",
                         p.blocks,
-                        3 * queues + 1
+                        3 * streams + 1
                     ),
                 ));
             }
             for plane in 0..p.plane_count {
-                for queue in 0..queues as u16 {
+                for stream in 0..streams as u16 {
                     for kind in [Frontier::Data, Frontier::Table, Frontier::Collected] {
-                        blocks.advance_frontier(p, plane, queue, kind);
+                        blocks.advance_frontier(p, plane, stream, kind);
                     }
                 }
             }
@@ -156,33 +162,28 @@ impl Blocks {
         crate::hot::use_large_pages(&self.list);
     }
 
-    fn frontier_at(&self, plane: u32, queue: u16, kind: Frontier) -> usize {
-        (plane as usize * self.queues + usize::from(queue)) * Frontier::COUNT + kind as usize
+    fn frontier_at(&self, plane: u32, stream: u16, kind: Frontier) -> usize {
+        (plane as usize * self.streams + usize::from(stream)) * Frontier::COUNT + kind as usize
     }
 
     /// The block (within the plane) that `kind` writes to; `None` when it has none yet.
-    pub(crate) fn frontier(&self, plane: u32, queue: u16, kind: Frontier) -> Option<u32> {
-        let block = self.frontiers[self.frontier_at(plane, queue, kind)];
+    pub(crate) fn frontier(&self, plane: u32, stream: u16, kind: Frontier) -> Option<u32> {
+        let block = self.frontiers[self.frontier_at(plane, stream, kind)];
         (block != NONE).then_some(block)
     }
 
-    /// Free blocks of a plane.
+    /// Free blocks of a plane, without those that only zones may take.
     #[inline]
     pub(crate) fn pool(&self, p: &Params, plane: u32) -> u32 {
         let plane = &self.planes[plane as usize];
-        p.blocks - plane.fresh + plane.returned.len() as u32
+        p.blocks - plane.fresh + plane.returned.len() as u32 - plane.reserved
     }
 
     /// Gives the frontier a free block. Returns false when the pool is empty.
-    fn advance_frontier(&mut self, p: &Params, plane: u32, queue: u16, kind: Frontier) -> bool {
-        let at = self.frontier_at(plane, queue, kind);
+    fn advance_frontier(&mut self, p: &Params, plane: u32, stream: u16, kind: Frontier) -> bool {
+        let at = self.frontier_at(plane, stream, kind);
         let state = &mut self.planes[plane as usize];
-        let block = if state.fresh < p.blocks {
-            state.fresh += 1;
-            state.fresh - 1
-        } else if let Some((_, block)) = state.returned.pop_front() {
-            block
-        } else {
+        let Some(block) = state.next_free(p) else {
             self.frontiers[at] = NONE;
             return false;
         };
@@ -193,22 +194,46 @@ impl Blocks {
         }
         self.frontiers[at] = block;
         let entry = &mut self.list[(plane * p.blocks + block) as usize];
-        entry.queue = queue;
+        entry.stream = stream;
         entry.holds_map = kind == Frontier::Table;
         entry.is_slc = kind == Frontier::Slc;
         true
     }
 
+    /// Takes a block of the plane for a zone, numbered over the drive. Returns `None` if all blocks
+    /// of zones are in use or being erased.
+    pub(super) fn take_for_zone(&mut self, p: &Params, plane: u32, stream: u16) -> Option<u32> {
+        let state = &mut self.planes[plane as usize];
+        state.reserved = state.reserved.checked_sub(1)?;
+        let block = plane * p.blocks + state.next_free(p)?;
+        let entry = &mut self.list[block as usize];
+        entry.stream = stream;
+        entry.is_zoned = true;
+        Some(block)
+    }
+
+    /// Takes the next page of a block for a program of all its slots.
+    pub(super) fn take_page_of(&mut self, p: &Params, block: u32) -> u32 {
+        let entry = &mut self.list[block as usize];
+        let page = block * p.pages + entry.written;
+        entry.written += 1;
+        entry.programs += 1;
+        let state = &mut self.planes[(block / p.blocks) as usize];
+        state.free -= u64::from(p.slots);
+        state.valid += u64::from(p.slots);
+        page
+    }
+
     /// Closes a full SLC block, which then waits to be folded.
-    fn close_slc(&mut self, plane: u32, queue: u16) {
-        let at = self.frontier_at(plane, queue, Frontier::Slc);
+    fn close_slc(&mut self, plane: u32, stream: u16) {
+        let at = self.frontier_at(plane, stream, Frontier::Slc);
         let block = std::mem::replace(&mut self.frontiers[at], NONE);
         self.planes[plane as usize].slc_full.push_back(block);
     }
 
     /// True when the block is a frontier of its plane.
     pub(crate) fn is_frontier(&self, plane: u32, block: u32) -> bool {
-        let count = self.queues * Frontier::COUNT;
+        let count = self.streams * Frontier::COUNT;
         let start = plane as usize * count;
         self.frontiers[start..start + count].contains(&block)
     }
@@ -276,6 +301,7 @@ impl Blocks {
         entry.erases += 1;
         entry.holds_map = false;
         plane.slc_used -= u32::from(std::mem::take(&mut entry.is_slc));
+        plane.reserved += u32::from(std::mem::take(&mut entry.is_zoned));
         let first = block as usize * self.words;
         self.invalid_bits[first..first + self.words].fill(0);
         let key = if by_wear { entry.erases } else { 0 };
@@ -309,6 +335,18 @@ impl Blocks {
 }
 
 impl Plane {
+    /// Takes a free block, unless only those are left that zones may take.
+    fn next_free(&mut self, p: &Params) -> Option<u32> {
+        if p.blocks - self.fresh + self.returned.len() as u32 <= self.reserved {
+            return None;
+        }
+        if self.fresh < p.blocks {
+            self.fresh += 1;
+            return Some(self.fresh - 1);
+        }
+        self.returned.pop_front().map(|(_, block)| block)
+    }
+
     fn check(&self, p: &Params) {
         let total = u64::from(p.pages_per_plane) * u64::from(p.slots);
         assert_eq!(
@@ -326,18 +364,18 @@ impl Drive {
     pub(super) fn take_page(
         &mut self,
         plane: u32,
-        queue: u16,
+        stream: u16,
         kind: Frontier,
         used: u32,
     ) -> Option<u32> {
         let p = &self.p;
-        let block = match self.blocks.frontier(plane, queue, kind) {
+        let block = match self.blocks.frontier(plane, stream, kind) {
             Some(block) => block,
             None => {
-                if !self.blocks.advance_frontier(p, plane, queue, kind) {
+                if !self.blocks.advance_frontier(p, plane, stream, kind) {
                     return None;
                 }
-                self.blocks.frontier(plane, queue, kind)?
+                self.blocks.frontier(plane, stream, kind)?
             }
         };
         let global = plane * p.blocks + block;
@@ -364,10 +402,10 @@ impl Drive {
             self.stats.slc_units += u64::from(used);
         }
         if full && kind == Frontier::Slc {
-            self.blocks.close_slc(plane, queue);
+            self.blocks.close_slc(plane, stream);
             self.check_collection(plane);
         } else if full {
-            let opened = self.blocks.advance_frontier(&self.p, plane, queue, kind);
+            let opened = self.blocks.advance_frontier(&self.p, plane, stream, kind);
             if !opened && self.p.compat {
                 self.plane_exhausted(plane);
             }

@@ -338,7 +338,7 @@ impl Drive {
     }
 
     #[inline]
-    fn finish_if_done(&mut self, req: u32) {
+    pub(super) fn finish_if_done(&mut self, req: u32) {
         let Req {
             open,
             cache_sectors,
@@ -594,6 +594,10 @@ impl Drive {
             ..
         } = self.trs[tr];
         self.stats.user_units += 1;
+        if self.is_zoned(queue) {
+            self.zone_unit_programmed(tr);
+            return;
+        }
         let caching = self.queues[usize::from(queue)].caching;
         if matches!(caching, Caching::Off | Caching::Read) {
             if req != NONE {

@@ -32,14 +32,16 @@ pub(super) enum Pattern {
 }
 
 impl Drive {
-    /// Fills the drive for the flows. Each queue belongs to one flow.
+    /// Fills the drive for the flows. Each queue belongs to one flow. A namespace is filled as far
+    /// as the flow asks that wants most of it.
     pub fn precondition(&mut self, flows: &[FlowConfig]) -> Result<()> {
+        let occupancies: Vec<f64> = flows.iter().map(|flow| flow.queue.occupancy).collect();
         for (queue, flow) in flows.iter().enumerate() {
             let queue = queue as u16;
             if self.p.compat {
                 self.fill_as_mqsim(queue, flow, flows)?;
-            } else {
-                self.fill_share(queue, flow.queue.occupancy)?;
+            } else if let Some(occupancy) = self.share_to_fill(queue, &occupancies) {
+                self.fill_share(queue, occupancy)?;
             }
             if let Some(error) = self.fault.take() {
                 return Err(error);
@@ -51,14 +53,17 @@ impl Drive {
 
     /// Places the first `occupancy` share of the queue's units at random over its planes.
     fn fill_share(&mut self, queue: u16, occupancy: f64) -> Result<()> {
-        let domain = &self.map.domains[usize::from(queue)];
+        if self.is_zoned(queue) {
+            return self.fill_zones(queue, occupancy);
+        }
+        let domain = self.map.domain(queue);
         let (base, units) = (domain.base, domain.units);
         let count = (f64::from(units) * occupancy.clamp(0.0, 1.0)) as u32;
         let slots = self.p.slots;
         let full = self.full_unit();
         let mut planes: Vec<Vec<u32>> = vec![Vec::new(); self.p.plane_count as usize];
         for unit in 0..count {
-            let domain = &self.map.domains[usize::from(queue)];
+            let domain = self.map.domain(queue);
             let plane = domain.order.plane(unit / slots);
             planes[plane as usize].push(base + unit);
             self.map.set_written_direct(base + unit, full);
@@ -83,7 +88,9 @@ impl Drive {
         let states = self.steady_states(Pattern::Uniform, load, occupancy, 0.5);
         self.place_filled(queue, planes, &states)?;
         if !self.p.resident {
-            let room = self.map.domains[usize::from(queue)].cmt.capacity();
+            let room = self.map.domains[self.map.of_queue[usize::from(queue)]]
+                .cmt
+                .capacity();
             for unit in 0..count.min(room) {
                 self.insert_entry(queue, base + unit, false);
             }
@@ -142,11 +149,11 @@ impl Drive {
     ) -> Result<()> {
         for (plane, mut units) in planes.into_iter().enumerate() {
             let plane = plane as u32;
-            let shares = self.blocks.shares[plane as usize];
+            let parts = self.parts_of_plane(plane, queue);
             if units.is_empty() && !self.p.compat {
                 continue;
             }
-            if shares == 0 {
+            if parts == 0.0 {
                 continue;
             }
             // MQSim leaves half of the threshold free. Here the collector also needs blocks for its
@@ -156,9 +163,15 @@ impl Drive {
             } else {
                 self.p.gc_threshold.max(self.p.gc_concurrent + 3)
             };
-            let reserve = reserve + self.free_for_slc(units.len(), reserve, shares);
+            let reserve = reserve + self.blocks.planes[plane as usize].zoned;
+            let reserve = reserve + self.free_for_slc(units.len(), reserve, parts);
             let usable = self.p.blocks.saturating_sub(reserve);
-            let goal = (f64::from(usable) / f64::from(shares)) as u32;
+            let mut goal = (f64::from(usable) / parts) as u32;
+            if self.spaces.has_namespaces() {
+                // A small namespace may need a block more than its share.
+                let per_block = (self.p.pages * self.p.slots) as usize;
+                goal = goal.max(units.len().div_ceil(per_block) as u32);
+            }
             if self.p.compat {
                 self.place_plane(queue, plane, goal, &mut units, states)?;
             } else {
@@ -176,10 +189,10 @@ impl Drive {
     }
 
     /// Free blocks that filling a plane leaves for the SLC cache: what it may use, as far as one of
-    /// `shares` queues needs no room for `units` outside the `reserve`.
-    fn free_for_slc(&self, units: usize, reserve: u32, shares: u32) -> u32 {
+    /// `parts` queues needs no room for `units` outside the `reserve`.
+    fn free_for_slc(&self, units: usize, reserve: u32, parts: f64) -> u32 {
         let per_block = (self.p.pages * self.p.slots) as usize;
-        let needed = units.div_ceil(per_block) as u32 * shares;
+        let needed = (units.div_ceil(per_block) as f64 * parts).ceil() as u32;
         let room = self.p.blocks.saturating_sub(reserve);
         self.p.slc_blocks.min(room.saturating_sub(needed))
     }
@@ -265,7 +278,8 @@ impl Drive {
     /// [`Drive::take_page`] that starts no collection and counts no program as under way.
     fn take_page_quietly(&mut self, plane: u32, queue: u16, used: u32) -> Option<u32> {
         let threshold = std::mem::replace(&mut self.p.gc_threshold, 0);
-        let page = self.take_page(plane, queue, Frontier::Data, used);
+        let stream = self.spaces.stream(queue);
+        let page = self.take_page(plane, stream, Frontier::Data, used);
         self.p.gc_threshold = threshold;
         if let Some(page) = page {
             self.blocks.list[self.p.block_of_page(page) as usize].programs -= 1;

@@ -57,7 +57,7 @@ impl Drive {
         flows: &[FlowConfig],
     ) -> Result<()> {
         let occupancy = flow.queue.occupancy;
-        let units = u64::from(self.map.domains[usize::from(queue)].units);
+        let units = u64::from(self.map.domains[self.map.of_queue[usize::from(queue)]].units);
         let goal = (occupancy * units as f64) as u64;
         let mut touched = Touched::default();
         let (pattern, hot_ratio) = match &flow.origin {
@@ -96,7 +96,7 @@ impl Drive {
             if self.map.written_direct(base + unit) == 0 {
                 continue;
             }
-            let domain = &self.map.domains[usize::from(queue)];
+            let domain = self.map.domain(queue);
             let plane = domain.order.plane(unit);
             let share = f64::from(self.p.pages_per_plane)
                 / f64::from(self.blocks.shares[plane as usize].max(1));
@@ -206,7 +206,7 @@ impl Drive {
         mut streams: Streams,
         touched: &mut Touched,
     ) -> Result<()> {
-        let units = u64::from(self.map.domains[usize::from(queue)].units);
+        let units = u64::from(self.map.domains[self.map.of_queue[usize::from(queue)]].units);
         let Range { low, high, .. } = range;
         let mut hot_next = low;
         let mut hot_done = false;
@@ -300,7 +300,7 @@ impl Drive {
     ) -> u64 {
         let per_page = u64::from(self.p.page_sectors);
         let base = self.map.base(queue);
-        let units = u64::from(self.map.domains[usize::from(queue)].units);
+        let units = u64::from(self.map.domains[self.map.of_queue[usize::from(queue)]].units);
         let mut new = 0;
         let mut rest = sectors;
         while rest > 0 {
@@ -335,7 +335,7 @@ impl Drive {
     fn touch_list(&mut self, queue: u16, items: &[ListItem], goal: u64, touched: &mut Touched) {
         let per_page = u64::from(self.p.page_sectors);
         let base = self.map.base(queue);
-        let units = u64::from(self.map.domains[usize::from(queue)].units);
+        let units = u64::from(self.map.domains[self.map.of_queue[usize::from(queue)]].units);
         let (first, last) = self.queue_sectors(queue);
         let mut reads = std::collections::BTreeMap::<u64, u64>::new();
         let mut writes = std::collections::BTreeMap::<u64, u64>::new();
@@ -459,7 +459,9 @@ impl Drive {
             Origin::List(list) => list.items.len() as f64,
         };
         let total: f64 = flows.iter().map(rate).sum();
-        let capacity = self.map.domains[usize::from(queue)].cmt.capacity();
+        let capacity = self.map.domains[self.map.of_queue[usize::from(queue)]]
+            .cmt
+            .capacity();
         let share = rate(&flows[usize::from(queue)]) / total.max(f64::MIN_POSITIVE);
         let wanted = ((share * f64::from(capacity)) as usize).min(capacity as usize);
         let (hot, cold) = (touched.hot, touched.cold);
@@ -476,7 +478,7 @@ impl Drive {
             }
             Pattern::Streaming => {
                 let base = self.map.base(queue);
-                let units = self.map.domains[usize::from(queue)].units;
+                let units = self.map.domains[self.map.of_queue[usize::from(queue)]].units;
                 let filled = (0..units).rev().map(|unit| base + unit);
                 let filled: Vec<u32> = filled
                     .filter(|unit| self.map.slot(*unit).is_some())

@@ -15,14 +15,14 @@ impl Drive {
     /// # Errors
     /// The units do not fit because the geometry has too little over-provisioning.
     pub(crate) fn fill_in_order(&mut self, queue: u16, share: f64) -> Result<()> {
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         let base = domain.base;
         let count = (f64::from(domain.units) * share.clamp(0.0, 1.0)) as u32;
         let full = self.full_unit();
         let mut planes: Vec<Vec<u32>> = vec![Vec::new(); self.p.plane_count as usize];
         // Units are taken from the end of their list.
         for unit in (0..count).rev() {
-            let domain = &self.map.domains[usize::from(queue)];
+            let domain = self.map.domain(queue);
             let plane = domain.order.plane(unit / self.p.slots);
             planes[plane as usize].push(base + unit);
             self.map.set_written_direct(base + unit, full);

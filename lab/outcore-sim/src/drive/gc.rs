@@ -12,6 +12,8 @@
 //! - A victim with user operations under way is collected later but never erased.
 //! - Static levelling compares block numbers instead of erase counts and marks the wrong block.
 //!
+//! The queue of a collection's operations is the stream of its victim ([`super::spaces`]).
+//!
 //! Without `compat` nothing is locked. The collector skips a unit that was rewritten in the
 //! meantime, and the erase waits for reads of the block.
 
@@ -122,6 +124,7 @@ impl Drive {
         entry.written == self.p.pages
             && entry.invalid > 0
             && !entry.is_slc
+            && !entry.is_zoned
             && self.safe(plane, block)
     }
 
@@ -287,7 +290,7 @@ impl Drive {
     fn move_pages(&mut self, block: u32) -> u32 {
         let (queue, written) = {
             let entry = &self.blocks.list[block as usize];
-            (entry.queue, entry.written)
+            (entry.stream, entry.written)
         };
         let slots = u64::from(self.p.slots);
         let unit_bytes = self.p.unit_sectors * SECTOR_BYTES;
@@ -423,6 +426,7 @@ impl Drive {
             return;
         };
         self.stats.moved_units += 1;
+        self.count_moved_unit(queue, unit);
         let mut moved = Tr::new(Kind::Program, Source::Gc, queue, 1);
         moved.lpa = unit;
         moved.page = slot;
@@ -470,7 +474,8 @@ impl Drive {
             }
             at = sibling;
         }
-        let Some(page) = self.take_page(plane, queue, self.p.gc_frontier, gathered) else {
+        let stream = self.spaces.stream_of_collected(queue);
+        let Some(page) = self.take_page(plane, stream, self.p.gc_frontier, gathered) else {
             self.plane_exhausted(plane);
             return;
         };
@@ -513,7 +518,7 @@ impl Drive {
 
     fn move_table_page(&mut self, queue: u16, page: u32, erase: u32) {
         let at = self.blocks.back[(page * self.p.slots) as usize].saturating_sub(1);
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         if domain.table.get(at as usize) != Some(&(page + 1)) {
             // The slot was rewritten in the meantime, so there is nothing to move.
             self.trs[erase].erase -= 1;
@@ -531,7 +536,7 @@ impl Drive {
         for slot in 0..self.p.slots {
             self.blocks.back[(new * self.p.slots + slot) as usize] = at + 1;
         }
-        self.map.domains[usize::from(queue)].table[at as usize] = new + 1;
+        self.map.domains[self.map.of_queue[usize::from(queue)]].table[at as usize] = new + 1;
         let mut program = Tr::new(Kind::Program, Source::Gc, queue, 1);
         program.page = new;
         program.bytes = self.p.page_bytes;
@@ -559,8 +564,12 @@ impl Drive {
         let victim = block % self.p.blocks;
         let state = &mut self.blocks.planes[plane as usize];
         state.erasing.retain(|other| *other != victim);
+        let is_zoned = self.blocks.list[block as usize].is_zoned;
         self.blocks.erased(&self.p, block, self.p.dynamic_wear);
         self.blocks.list[block as usize].collecting = false;
+        if is_zoned {
+            self.zone_block_erased(block);
+        }
         self.level_wear(plane);
         self.resume_overfull(plane);
         self.retry_stalled();
@@ -593,7 +602,10 @@ impl Drive {
         let coldest = (0..self.p.blocks)
             .filter(|block| {
                 let entry = &self.blocks.list[(first + block) as usize];
-                entry.written == self.p.pages && !entry.is_slc && self.safe(plane, *block)
+                entry.written == self.p.pages
+                    && !entry.is_slc
+                    && !entry.is_zoned
+                    && self.safe(plane, *block)
             })
             .min_by_key(|block| erases(*block));
         let Some(coldest) = coldest else { return };

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{Kind, NONE, Req, Source, Tr};
-use super::{Done, Drive, Host, Op, QueueConfig, event_kind};
+use super::{Done, Drive, Host, Op, QueueConfig, Status, event_kind};
 use crate::event::ring::Ring;
 use crate::quantities::Ps;
 
@@ -104,6 +104,8 @@ pub(super) struct QueuePair {
     pub(super) last_sector: u64,
     pub(super) class: u8,
     pub(super) caching: super::Caching,
+    /// Its writes to zones are appends.
+    pub(super) appends: bool,
     ring: Vec<u32>,
     commands_max: u32,
     // The host's view.
@@ -127,9 +129,9 @@ pub(super) fn queue_pairs(
     queues: &[QueueConfig],
     map: &super::map::Mapping,
 ) -> Vec<QueuePair> {
-    let mut first = 0;
     let mut out = Vec::with_capacity(queues.len());
     for (at, queue) in queues.iter().enumerate() {
+        let first = map.first_sector(at as u16);
         let range = map.range_sectors(at as u16);
         let share = queue.working_set.clamp(0.0, 1.0);
         let last = (range.saturating_sub(1) as f64 * share) as u64;
@@ -138,6 +140,7 @@ pub(super) fn queue_pairs(
             last_sector: first + last,
             class: queue.class.min(3),
             caching: queue.caching,
+            appends: queue.append,
             ring: vec![NONE; p.queue_entries as usize],
             commands_max: p.commands_max,
             submission_head: 0,
@@ -153,7 +156,6 @@ pub(super) fn queue_pairs(
             known_completion_head: 0,
             unsent: VecDeque::new(),
         });
-        first += range;
     }
     out
 }
@@ -206,11 +208,12 @@ impl Drive {
             first: NONE,
             queue,
             op,
+            status: Status::Success,
             lost: false,
         });
         self.stats.submitted += 1;
         self.end_idle_time();
-        let first = self.queues[usize::from(queue)].first_sector;
+        let first = self.map.first_sector(queue);
         self.map
             .prefetch_slot(&self.p, queue, lba.wrapping_sub(first));
         let bytes = u64::from(sectors) * u64::from(SECTOR_BYTES);
@@ -352,6 +355,13 @@ impl Drive {
     /// The drive has everything that the request needs, so it splits the request and passes it to
     /// the cache.
     pub(super) fn start_request(&mut self, req: u32) {
+        if self.zones.exist()
+            && self.reqs[req].op != Op::Read
+            && self.is_zoned(self.reqs[req].queue)
+        {
+            self.zoned_request(req);
+            return;
+        }
         if self.reqs[req].op == Op::Trim {
             self.trim(req);
             self.request_served(req);
@@ -398,6 +408,7 @@ impl Drive {
         let Req {
             queue,
             op,
+            status,
             lba,
             sectors,
             arrival,
@@ -439,6 +450,7 @@ impl Drive {
                 tag,
                 queue,
                 op,
+                status,
                 lba,
                 sectors,
                 arrival,
@@ -517,7 +529,7 @@ impl Drive {
     }
 
     /// Splits a request at the borders of mapping units.
-    fn split(&mut self, req: u32) {
+    pub(super) fn split(&mut self, req: u32) {
         let Req {
             queue,
             op,
@@ -527,7 +539,7 @@ impl Drive {
         } = self.reqs[req];
         let pair = &self.queues[usize::from(queue)];
         let (first, last, class) = (pair.first_sector, pair.last_sector, pair.class);
-        let base = self.map.base(queue);
+        let (base, origin) = (self.map.base(queue), self.map.first_sector(queue));
         let per_unit = u64::from(self.p.unit_sectors);
         let kind = if op == Op::Read {
             Kind::Read
@@ -545,7 +557,7 @@ impl Drive {
             if lsa < first || lsa > last {
                 lsa = first + lsa % (last - first).max(1);
             }
-            let inside = lsa - first;
+            let inside = lsa - origin;
             let (unit, within) = self.p.unit_of_sector(inside);
             let at = if self.p.compat {
                 self.p.unit_of_sector(lsa).1

@@ -12,14 +12,23 @@ use super::cmt::Cmt;
 use super::params::{Params, SECTOR_BYTES, StaticOrder};
 use super::types::{IntMap, IntSet, List, NONE, Pool};
 use super::units::Units;
-use super::{Drive, QueueConfig, sectors};
+use super::{Drive, Op, sectors};
 use crate::drive::types::Frontier;
 use crate::drive::types::{Kind, Source, Tr};
 
-/// The part of the logical space that one queue sees.
+/// A part of the logical space and the planes that it uses.
+#[derive(Debug, Clone)]
+pub(super) struct Range {
+    pub(super) sectors: u64,
+    pub(super) ids: [Vec<u32>; 4],
+}
+
+/// A part of the logical space: what one queue sees, or a namespace.
 #[derive(Debug, Clone)]
 pub(super) struct Domain {
     pub(super) base: u32,
+    /// First sector in the host's numbering.
+    pub(super) first_sector: u64,
     pub(super) units: u32,
     pub(super) sectors: u64,
     pub(super) ids: [Vec<u32>; 4],
@@ -41,6 +50,8 @@ pub(super) struct Domain {
 #[derive(Debug, Clone)]
 pub(super) struct Mapping {
     pub(super) domains: Vec<Domain>,
+    /// The domain of each queue.
+    pub(super) of_queue: Vec<usize>,
     units: Units,
     /// Units that collection has locked (compat only), and the operations that were stopped there.
     pub(super) locked: IntSet,
@@ -50,30 +61,20 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(p: &Params, queues: &[QueueConfig], shares: &[u32]) -> Self {
-        let mut domains = Vec::with_capacity(queues.len());
-        let mut base = 0u32;
-        let plane_sectors = f64::from(p.blocks) * f64::from(p.pages) * f64::from(p.page_sectors);
-        for queue in queues {
-            let mut lsa = 0u64;
-            for c in &queue.ids[0] {
-                for w in &queue.ids[1] {
-                    for d in &queue.ids[2] {
-                        for l in &queue.ids[3] {
-                            let share = f64::from(shares[p.plane_at([*c, *w, *d, *l]) as usize]);
-                            lsa += (plane_sectors * (1.0 - p.over_provisioning) / share) as u64;
-                        }
-                    }
-                }
-            }
-            let units = lsa.div_ceil(u64::from(p.unit_sectors)) as u32;
+    /// The tables of `ranges`; `of_queue` has the range of each queue.
+    pub(super) fn new(p: &Params, ranges: &[Range], of_queue: Vec<usize>) -> Self {
+        let mut domains = Vec::with_capacity(ranges.len());
+        let (mut base, mut first_sector) = (0u32, 0u64);
+        for range in ranges {
+            let units = range.sectors.div_ceil(u64::from(p.unit_sectors)) as u32;
             let table_pages = units / p.map_entries_per_page;
             domains.push(Domain {
                 base,
+                first_sector,
                 units,
-                sectors: lsa,
-                ids: queue.ids.clone(),
-                order: StaticOrder::new(p, &queue.ids),
+                sectors: range.sectors,
+                ids: range.ids.clone(),
+                order: StaticOrder::new(p, &range.ids),
                 cmt: Cmt::new(p.cmt_entries),
                 table: vec![0; table_pages as usize + 1],
                 table_pages,
@@ -84,9 +85,11 @@ impl Mapping {
                 waiting_writes: IntMap::default(),
             });
             base += units;
+            first_sector += range.sectors;
         }
         Mapping {
             domains,
+            of_queue,
             units: Units::new(p.unit_sectors, base as usize),
             locked: IntSet::default(),
             behind: IntMap::default(),
@@ -94,13 +97,30 @@ impl Mapping {
         }
     }
 
+    /// The domain of a queue.
+    #[inline]
+    pub(super) fn domain(&self, queue: u16) -> &Domain {
+        &self.domains[self.of_queue[usize::from(queue)]]
+    }
+
     pub(super) fn range_sectors(&self, queue: u16) -> u64 {
-        self.domains[usize::from(queue)].sectors
+        self.domains[self.of_queue[usize::from(queue)]].sectors
     }
 
     /// Mapping units of a queue's range.
     pub(super) fn units(&self, queue: u16) -> u32 {
-        self.domains[usize::from(queue)].units
+        self.domains[self.of_queue[usize::from(queue)]].units
+    }
+
+    /// First sector of a queue's range in the host's numbering.
+    pub(super) fn first_sector(&self, queue: u16) -> u64 {
+        self.domains[self.of_queue[usize::from(queue)]].first_sector
+    }
+
+    /// Number of the range that contains `unit`.
+    pub(super) fn range_of(&self, unit: u32) -> usize {
+        let after = self.domains.partition_point(|domain| domain.base <= unit);
+        after.saturating_sub(1)
     }
 
     /// First unit of the range that contains `unit`.
@@ -110,7 +130,7 @@ impl Mapping {
     }
 
     pub(super) fn base(&self, queue: u16) -> u32 {
-        self.domains[usize::from(queue)].base
+        self.domains[self.of_queue[usize::from(queue)]].base
     }
 
     /// Slot of a unit; `None` when it was never written.
@@ -164,7 +184,7 @@ impl Drive {
             return;
         }
         for queue in 0..self.map.domains.len() as u16 {
-            for page in 0..self.map.domains[usize::from(queue)].table_pages {
+            for page in 0..self.map.domains[self.map.of_queue[usize::from(queue)]].table_pages {
                 self.place_table_page(queue, page);
             }
         }
@@ -181,7 +201,7 @@ impl Drive {
             // The run ends with this event; the old page may already be gone.
             return None;
         }
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         let plane = domain.order.plane(at);
         if let Some(old) = domain.table[at as usize].checked_sub(1) {
             for slot in 0..self.p.slots {
@@ -198,7 +218,7 @@ impl Drive {
         for slot in 0..self.p.slots {
             self.blocks.back[(page * self.p.slots + slot) as usize] = at + 1;
         }
-        self.map.domains[usize::from(queue)].table[at as usize] = page + 1;
+        self.map.domains[self.map.of_queue[usize::from(queue)]].table[at as usize] = page + 1;
         Some(page)
     }
 
@@ -206,7 +226,7 @@ impl Drive {
     #[inline]
     pub(super) fn entry_present(&self, queue: u16, unit: u32) -> bool {
         self.p.resident
-            || self.map.domains[usize::from(queue)]
+            || self.map.domains[self.map.of_queue[usize::from(queue)]]
                 .cmt
                 .valid(unit)
                 .is_some()
@@ -217,7 +237,7 @@ impl Drive {
     pub(super) fn written(&self, queue: u16, unit: u32) -> u64 {
         if !self.p.resident && self.p.compat {
             // MQSim keeps separate sector maps for a cached entry and for the table.
-            let cmt = &self.map.domains[usize::from(queue)].cmt;
+            let cmt = &self.map.domain(queue).cmt;
             if let Some(at) = cmt.valid(unit) {
                 return cmt.entries[at].bitmap;
             }
@@ -229,7 +249,7 @@ impl Drive {
     #[inline]
     pub(super) fn touch_entry(&mut self, queue: u16, unit: u32) {
         if !self.p.resident {
-            let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+            let cmt = &mut self.map.domains[self.map.of_queue[usize::from(queue)]].cmt;
             if let Some(at) = cmt.valid(unit) {
                 cmt.touch(at);
             }
@@ -244,7 +264,7 @@ impl Drive {
             return;
         }
         self.map.set_slot(unit, Some(slot));
-        let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+        let cmt = &mut self.map.domains[self.map.of_queue[usize::from(queue)]].cmt;
         match cmt.valid(unit) {
             Some(at) => {
                 cmt.entries[at].bitmap = bitmap;
@@ -261,9 +281,35 @@ impl Drive {
     pub(super) fn clear_entry(&mut self, queue: u16, unit: u32) {
         self.map.set_slot(unit, None);
         self.map.units.set_written(unit, 0);
-        let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+        let cmt = &mut self.map.domains[self.map.of_queue[usize::from(queue)]].cmt;
         if let Some(at) = cmt.valid(unit) {
             cmt.entries[at].dirty = true;
+        }
+    }
+
+    /// Drops the whole units of a trimmed range.
+    pub(super) fn trim(&mut self, req: u32) {
+        let (queue, lba, count) = {
+            let r = &self.reqs[req];
+            (r.queue, r.lba, u64::from(r.sectors))
+        };
+        debug_assert!(self.reqs[req].op == Op::Trim);
+        let first_sector = self.map.first_sector(queue);
+        let per_unit = u64::from(self.p.unit_sectors);
+        let start = lba.saturating_sub(first_sector);
+        let domain = self.map.domain(queue);
+        let (base, units) = (domain.base, u64::from(domain.units));
+        let first = start.div_ceil(per_unit);
+        let end = ((start + count) / per_unit).min(units);
+        for unit in first..end {
+            let unit = base + unit as u32;
+            if self.pack.holds(unit) {
+                continue;
+            }
+            if let Some(slot) = self.map.slot(unit) {
+                self.blocks.invalidate(&self.p, u64::from(slot));
+                self.clear_entry(queue, unit);
+            }
         }
     }
 
@@ -274,8 +320,12 @@ impl Drive {
     /// its size until they are filled; they are then in the buffers of their operations.
     fn make_room(&mut self, queue: u16) {
         let mut is_left_alone = false;
-        while !is_left_alone && self.map.domains[usize::from(queue)].cmt.full() {
-            let cmt = &mut self.map.domains[usize::from(queue)].cmt;
+        while !is_left_alone
+            && self.map.domains[self.map.of_queue[usize::from(queue)]]
+                .cmt
+                .full()
+        {
+            let cmt = &mut self.map.domains[self.map.of_queue[usize::from(queue)]].cmt;
             let evicted = if self.p.compat {
                 is_left_alone = true;
                 cmt.evict()
@@ -291,9 +341,14 @@ impl Drive {
     }
 
     fn fill_entry(&mut self, queue: u16, at: u32) {
-        let unit = self.map.domains[usize::from(queue)].cmt.entries[at].unit;
+        let unit = self.map.domains[self.map.of_queue[usize::from(queue)]]
+            .cmt
+            .entries[at]
+            .unit;
         let bitmap = self.map.units.written(unit);
-        let entry = &mut self.map.domains[usize::from(queue)].cmt.entries[at];
+        let entry = &mut self.map.domains[self.map.of_queue[usize::from(queue)]]
+            .cmt
+            .entries[at];
         entry.bitmap = bitmap;
         entry.waiting = false;
         entry.dirty = false;
@@ -301,7 +356,7 @@ impl Drive {
 
     /// Puts an entry into the cache; takes no simulated time (preconditioning, collection).
     pub(super) fn insert_entry(&mut self, queue: u16, unit: u32, write_back: bool) {
-        if self.map.domains[usize::from(queue)]
+        if self.map.domains[self.map.of_queue[usize::from(queue)]]
             .cmt
             .valid(unit)
             .is_some()
@@ -310,10 +365,15 @@ impl Drive {
         }
         if write_back {
             self.make_room(queue);
-        } else if self.map.domains[usize::from(queue)].cmt.full() {
-            self.map.domains[usize::from(queue)].cmt.evict();
+        } else if self.map.domains[self.map.of_queue[usize::from(queue)]]
+            .cmt
+            .full()
+        {
+            self.map.domains[self.map.of_queue[usize::from(queue)]]
+                .cmt
+                .evict();
         }
-        let domain = &mut self.map.domains[usize::from(queue)];
+        let domain = &mut self.map.domains[self.map.of_queue[usize::from(queue)]];
         let at = match domain.cmt.find(unit) {
             Some(at) => at,
             None => domain.cmt.reserve(unit),
@@ -329,11 +389,13 @@ impl Drive {
     /// table page must be read first.
     pub(super) fn request_entry(&mut self, queue: u16, unit: u32) -> bool {
         let page = self.table_page_of(queue, unit);
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         if domain.table[page as usize] == 0 {
             // First access to this part of the table, so there is nothing to read.
             self.make_room(queue);
-            let at = self.map.domains[usize::from(queue)].cmt.reserve(unit);
+            let at = self.map.domains[self.map.of_queue[usize::from(queue)]]
+                .cmt
+                .reserve(unit);
             self.fill_entry(queue, at);
             return true;
         }
@@ -343,7 +405,9 @@ impl Drive {
         }
         let departing = domain.departing.contains(&page);
         self.make_room(queue);
-        let at = self.map.domains[usize::from(queue)].cmt.reserve(unit);
+        let at = self.map.domains[self.map.of_queue[usize::from(queue)]]
+            .cmt
+            .reserve(unit);
         if arriving {
             self.note_arrival(queue, page, unit);
             return false;
@@ -358,7 +422,7 @@ impl Drive {
     }
 
     fn note_arrival(&mut self, queue: u16, page: u32, unit: u32) {
-        let domain = &mut self.map.domains[usize::from(queue)];
+        let domain = &mut self.map.domains[self.map.of_queue[usize::from(queue)]];
         let node = domain.nodes.put((unit, NONE));
         let nodes = &mut domain.nodes;
         domain
@@ -376,7 +440,7 @@ impl Drive {
         let Tr {
             queue, lpa, kind, ..
         } = self.trs[tr];
-        let domain = &mut self.map.domains[usize::from(queue)];
+        let domain = &mut self.map.domains[self.map.of_queue[usize::from(queue)]];
         let waiting = if kind == Kind::Read {
             &mut domain.waiting_reads
         } else {
@@ -402,7 +466,8 @@ impl Drive {
     fn read_table_page(&mut self, queue: u16, page: u32, unit: u32) {
         self.note_arrival(queue, page, unit);
         self.open_batch();
-        let physical = self.map.domains[usize::from(queue)].table[page as usize] - 1;
+        let physical =
+            self.map.domains[self.map.of_queue[usize::from(queue)]].table[page as usize] - 1;
         let read = self.table_read(queue, page, physical, SECTOR_BYTES);
         self.submit_tr(read);
         self.stats.map_reads += 1;
@@ -414,7 +479,7 @@ impl Drive {
         let page = self.table_page_of(queue, unit);
         self.open_batch();
         let per_page = self.p.map_entries_per_page;
-        let domain = &mut self.map.domains[usize::from(queue)];
+        let domain = &mut self.map.domains[self.map.of_queue[usize::from(queue)]];
         let first = domain.base + page * per_page;
         let mut merge = 0u64;
         for at in 0..per_page {
@@ -428,7 +493,8 @@ impl Drive {
                 merge |= 1u64 << (at * self.p.map_entry_bytes / SECTOR_BYTES).min(63);
             }
         }
-        let old = self.map.domains[usize::from(queue)].table[page as usize].checked_sub(1);
+        let old = self.map.domains[self.map.of_queue[usize::from(queue)]].table[page as usize]
+            .checked_sub(1);
         let read = old.map(|physical| {
             let bytes = if self.p.compat {
                 sectors(merge) * SECTOR_BYTES
@@ -459,7 +525,9 @@ impl Drive {
             // MQSim never links the two, so its table writes wait forever.
             self.trs[read].related = write;
         }
-        self.map.domains[usize::from(queue)].departing.insert(page);
+        self.map.domains[self.map.of_queue[usize::from(queue)]]
+            .departing
+            .insert(page);
         self.submit_tr(write);
         self.stats.map_writes += 1;
         self.close_batch();
@@ -475,7 +543,9 @@ impl Drive {
             ..
         } = self.trs[tr];
         if kind == Kind::Program {
-            self.map.domains[usize::from(queue)].departing.remove(&page);
+            self.map.domains[self.map.of_queue[usize::from(queue)]]
+                .departing
+                .remove(&page);
             return;
         }
         if related != NONE {
@@ -483,7 +553,7 @@ impl Drive {
         }
         self.open_batch();
         while let Some(unit) = self.next_arrival(queue, page) {
-            let cmt = &self.map.domains[usize::from(queue)].cmt;
+            let cmt = &self.map.domain(queue).cmt;
             if let Some(at) = cmt.find(unit)
                 && cmt.entries[at].waiting
             {
@@ -495,7 +565,7 @@ impl Drive {
     }
 
     fn next_arrival(&mut self, queue: u16, page: u32) -> Option<u32> {
-        let domain = &mut self.map.domains[usize::from(queue)];
+        let domain = &mut self.map.domains[self.map.of_queue[usize::from(queue)]];
         let (first, last) = *domain.arriving.get(&page)?;
         let (unit, next) = domain.nodes[first];
         domain.nodes.drop_at(first);
@@ -508,7 +578,7 @@ impl Drive {
     }
 
     fn resume_waiting(&mut self, queue: u16, unit: u32) {
-        let domain = &mut self.map.domains[usize::from(queue)];
+        let domain = &mut self.map.domains[self.map.of_queue[usize::from(queue)]];
         let lists = [
             domain.waiting_reads.remove(&unit),
             domain.waiting_writes.remove(&unit),

@@ -7,6 +7,7 @@
 //! - the data cache ([`cache`]);
 //! - the mapping and its cache ([`map`]), blocks ([`blocks`]), and the packing of units smaller
 //!   than a page ([`pack`]);
+//! - namespaces and placement handles ([`spaces`]), and zones ([`zones`]);
 //! - scheduling ([`tsu`]), chips and buses ([`phy`]);
 //! - garbage collection and wear levelling ([`gc`]), and the SLC cache ([`slc`]);
 //! - preconditioning ([`fill`], [`fill_mqsim`], [`fresh`]).
@@ -38,19 +39,21 @@ pub(crate) mod params;
 mod phy;
 mod sata;
 mod slc;
+pub(crate) mod spaces;
 mod states;
 pub(crate) mod stats;
 mod throttle;
 mod tsu;
 pub(crate) mod types;
 mod units;
+mod zones;
 
 use outcore_io::{Error, Kind as ErrorKind, Result};
 
 use crate::config::{DriveConfig, parse_order};
 use crate::event::EventQueue;
 use crate::quantities::Ps;
-pub use crate::workload::{Caching, Op, QueueConfig};
+pub use crate::workload::{Caching, Op, QueueConfig, Status};
 pub(crate) use cmt::Cmt;
 use params::Params;
 use stats::DriveStats;
@@ -86,6 +89,8 @@ pub struct Done {
     pub queue: u16,
     /// Read, write or trim.
     pub op: Op,
+    /// How it ended.
+    pub status: Status,
     /// First sector.
     pub lba: u64,
     /// Number of sectors.
@@ -125,6 +130,8 @@ pub struct Drive {
     phy: phy::Phy,
     gc: gc::Gc,
     slc: slc::Slc,
+    spaces: spaces::Spaces,
+    zones: zones::Zones,
     pub(crate) stats: DriveStats,
     fault: Option<Error>,
 }
@@ -146,6 +153,38 @@ fn all_ids(config: &DriveConfig) -> [Vec<u32>; 4] {
     [f.channels, f.chips, f.dies, f.planes].map(|count| (0..count).collect())
 }
 
+/// The queues with all parts of the flash by name, and with the caching that their namespaces
+/// allow.
+fn resolve(config: &DriveConfig, queues: &[QueueConfig]) -> Result<Vec<QueueConfig>> {
+    let everything = all_ids(config);
+    let mut resolved = Vec::with_capacity(queues.len());
+    for (at, queue) in queues.iter().enumerate() {
+        let mut queue = queue.clone();
+        if config
+            .zones
+            .namespaces
+            .contains(&u32::from(queue.namespace))
+        {
+            queue.caching = zones::caching_of(queue.caching);
+        }
+        for dim in 0..4 {
+            if queue.ids[dim].is_empty() {
+                queue.ids[dim].clone_from(&everything[dim]);
+            }
+            let limit = everything[dim].len() as u32;
+            if let Some(bad) = queue.ids[dim].iter().find(|id| **id >= limit) {
+                let name = ["channel", "chip", "die", "plane"][dim];
+                return Err(Error::usage(
+                    "build drive",
+                    format!("flow {at} names {name} {bad}, but there are only {limit}"),
+                ));
+            }
+        }
+        resolved.push(queue);
+    }
+    Ok(resolved)
+}
+
 impl Drive {
     /// Builds an empty drive with the given queue pairs.
     pub fn new(config: &DriveConfig, queues: &[QueueConfig]) -> Result<Self> {
@@ -162,28 +201,12 @@ impl Drive {
             .hint("give the workload one flow, or the drive the NVMe interface"));
         }
         need::check(config, need::AtOnce::one(config))?;
+        let spaces = spaces::Spaces::new(config, queues)?;
         let p = Params::new(config, queues.len() as u32);
-        let everything = all_ids(config);
-        let mut resolved = Vec::with_capacity(queues.len());
-        for (at, queue) in queues.iter().enumerate() {
-            let mut queue = queue.clone();
-            for dim in 0..4 {
-                if queue.ids[dim].is_empty() {
-                    queue.ids[dim].clone_from(&everything[dim]);
-                }
-                let limit = everything[dim].len() as u32;
-                if let Some(bad) = queue.ids[dim].iter().find(|id| **id >= limit) {
-                    let name = ["channel", "chip", "die", "plane"][dim];
-                    return Err(Error::usage(
-                        "build drive",
-                        format!("flow {at} names {name} {bad}, but there are only {limit}"),
-                    ));
-                }
-            }
-            resolved.push(queue);
-        }
+        let resolved = resolve(config, queues)?;
         let shares = blocks::plane_shares(&p, &resolved);
-        let map = map::Mapping::new(&p, &resolved, &shares);
+        let ranges = spaces::ranges(config, &p, &resolved, &shares)?;
+        let map = map::Mapping::new(&p, &ranges, spaces.ranges_of_queues());
         if let Some(at) = (0..queues.len()).find(|at| map.range_sectors(*at as u16) == 0) {
             return Err(Error::usage(
                 "build drive",
@@ -194,7 +217,9 @@ impl Drive {
             ));
         }
         let queue_pairs = link::queue_pairs(&p, &resolved, &map);
-        let blocks = blocks::Blocks::new(&p, queues.len(), shares, config.gc.policy)?;
+        let mut blocks = blocks::Blocks::new(&p, spaces.streams(), shares, config.gc.policy)?;
+        let zones = zones::Zones::new(config, &p, &map, &mut blocks.planes)?;
+        let stats = DriveStats::new(config, &p, spaces.counters(ranges.len()));
         let mut drive = Drive {
             events: EventQueue::default(),
             reqs: Pool::new(Req::BLANK),
@@ -202,12 +227,14 @@ impl Drive {
             link: link::Link::new(&p),
             throttle: throttle::Throttle::new(&config.throttle),
             cache: cache::Cache::new(&p, &resolved),
-            pack: pack::Packer::new(&p, queues.len()),
+            pack: pack::Packer::new(&p, spaces.streams()),
             tsu: tsu::Tsu::new(&p, &resolved),
             phy: phy::Phy::new(&p),
             gc: gc::Gc::new(&p, &resolved, config.seed),
             slc: slc::Slc::default(),
-            stats: DriveStats::new(config, &p),
+            stats,
+            spaces,
+            zones,
             queues: queue_pairs,
             map,
             blocks,
@@ -215,6 +242,7 @@ impl Drive {
             fault: None,
             p,
         };
+        drive.split_zones(&resolved)?;
         drive.store_mapping_table();
         drive.take_fault()?;
         Ok(drive)
@@ -381,6 +409,9 @@ impl Drive {
         }
         if self.pack.waiting() > 0 {
             return format!("{} writes wait for a free block", self.pack.waiting());
+        }
+        if self.zones.waiting() > 0 {
+            return format!("{} zones wait for an erased block", self.zones.waiting());
         }
         "no resource is blocked; this is a defect of the model".to_owned()
     }

@@ -17,7 +17,7 @@
 
 use super::params::{Params, SECTOR_BYTES};
 use super::types::{Frontier, IntMap, Kind, List, NONE, Source, Tr};
-use super::{Drive, Op, event_kind, sectors};
+use super::{Drive, event_kind, sectors};
 use crate::config::{Allocation, GcPolicy};
 use crate::quantities::Ps;
 
@@ -31,7 +31,7 @@ struct Open {
     due: Ps,
     /// Its wait has ended, and it now waits for the programs that were queued before it.
     behind: bool,
-    queue: u16,
+    stream: u16,
 }
 
 const EMPTY: Open = Open {
@@ -40,7 +40,7 @@ const EMPTY: Open = Open {
     count: 0,
     due: 0,
     behind: false,
-    queue: 0,
+    stream: 0,
 };
 
 /// Pages under construction and units in flight.
@@ -75,7 +75,7 @@ fn spread_plane(p: &Params, index: u32) -> u32 {
 }
 
 impl Packer {
-    pub(super) fn new(p: &Params, queues: usize) -> Self {
+    pub(super) fn new(p: &Params, streams: usize) -> Self {
         let enabled = !p.compat && (p.slots > 1 || p.allocation != Allocation::Static);
         let classes = match p.allocation {
             Allocation::Static => p.plane_count,
@@ -84,7 +84,7 @@ impl Packer {
             Allocation::RestrictedDie => p.plane_count / p.planes,
         };
         let count = if enabled {
-            classes as usize * queues
+            classes as usize * streams
         } else {
             0
         };
@@ -242,7 +242,7 @@ impl Drive {
             self.merge_then_pack(tr);
             return false;
         }
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         let plane = domain.order.plane(lpa - domain.base);
         if self.blocks.pool(&self.p, plane) < self.p.gc_concurrent {
             self.map.overfull[plane as usize].push(&mut self.trs, tr);
@@ -289,7 +289,7 @@ impl Drive {
     /// MQSim allocates a page for a unit that is read before it was written.
     fn place_read_of_nothing(&mut self, tr: u32, queue: u16, unit: u32) -> Option<u32> {
         let bitmap = self.trs[tr].bitmap;
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         let plane = domain.order.plane(unit - domain.base);
         let page = self.take_page(plane, queue, Frontier::Data, 1)?;
         // N.B. Only a page that was erased before carries a mark. Memory that is only read stays
@@ -339,11 +339,12 @@ impl Drive {
         self.program_is_due(page);
         let bitmap_all = self.trs[tr].bitmap | self.written(queue, lpa);
         self.update_entry(queue, lpa, page, bitmap_all);
+        self.count_host_unit(queue);
         self.trs[tr].page = page;
         self.trs[tr].placed = true;
         if !self.p.compat {
             self.trs[tr].bytes = self.p.page_bytes;
-            *self.pack.in_flight.entry(lpa).or_insert(0) += 1;
+            self.unit_taken(lpa);
         }
         true
     }
@@ -378,7 +379,7 @@ impl Drive {
         } = self.trs[tr];
         let keep = self.written(queue, lpa) & !bitmap;
         let in_memory = self.pack.holds(lpa);
-        *self.pack.in_flight.entry(lpa).or_insert(0) += 1;
+        self.unit_taken(lpa);
         if let Some(slot) = self.map.slot(lpa)
             && keep != 0
             && !in_memory
@@ -394,7 +395,7 @@ impl Drive {
 
     fn class_of(&self, queue: u16, unit: u32) -> u32 {
         let p = &self.p;
-        let domain = &self.map.domains[usize::from(queue)];
+        let domain = self.map.domain(queue);
         let plane = || domain.order.plane((unit - domain.base) / p.slots);
         match p.allocation {
             Allocation::Static => plane(),
@@ -407,7 +408,8 @@ impl Drive {
     /// Adds a unit to the page under construction of its class.
     pub(super) fn pack_write(&mut self, tr: u32) {
         let Tr { queue, lpa, .. } = self.trs[tr];
-        let class = self.class_of(queue, lpa) + u32::from(queue) * self.pack.classes;
+        let stream = self.spaces.stream(queue);
+        let class = self.class_of(queue, lpa) + u32::from(stream) * self.pack.classes;
         let open = &mut self.pack.open[class as usize];
         self.trs[tr].units = NONE;
         if open.count == 0 {
@@ -417,7 +419,7 @@ impl Drive {
                 count: 1,
                 due: self.now + self.p.pack_wait,
                 behind: false,
-                queue,
+                stream,
             };
             if self.p.slots > 1 {
                 let due = open.due;
@@ -461,7 +463,7 @@ impl Drive {
             .pack
             .stalled
             .iter()
-            .any(|other| other.queue == open.queue);
+            .any(|other| other.stream == open.stream);
         if behind || !self.program_pack(class, open) {
             self.pack.stalled.push(open);
         }
@@ -477,8 +479,8 @@ impl Drive {
         // holds only for greedy collection, which draws no random numbers in a failed attempt.
         let mut hopeless: Vec<u32> = Vec::new();
         for open in waiting {
-            let class = self.class_of(open.queue, self.trs[open.first].lpa)
-                + u32::from(open.queue) * self.pack.classes;
+            let Tr { queue, lpa, .. } = self.trs[open.first];
+            let class = self.class_of(queue, lpa) + u32::from(open.stream) * self.pack.classes;
             if hopeless.contains(&class) {
                 self.next_turn(class);
                 self.pack.stalled.push(open);
@@ -527,7 +529,7 @@ impl Drive {
         }
         self.pack.stripe[class as usize].1 = 0;
         let turn = self.pack.turn[class as usize];
-        let shared = self.map.domains.len() > 1;
+        let shared = self.map.domains.len() > 1 && !self.spaces.has_namespaces();
         let mut best: Option<(u32, u32)> = None;
         for step in 0..count {
             // Consecutive choices iterate over channels first, then chips, dies and planes.
@@ -584,7 +586,7 @@ impl Drive {
 
     fn queue_may_use(&self, queue: u16, plane: u32) -> bool {
         let p = &self.p;
-        let ids = &self.map.domains[usize::from(queue)].ids;
+        let ids = &self.map.domain(queue).ids;
         let place = [
             plane / (p.chips * p.dies * p.planes),
             plane / (p.dies * p.planes) % p.chips,
@@ -597,7 +599,8 @@ impl Drive {
     /// Programs a page under construction. Returns false when no plane of its class has a free
     /// block.
     fn program_pack(&mut self, class: u32, open: Open) -> bool {
-        let Some(plane) = self.choose_plane(class, open.queue) else {
+        let queue = self.trs[open.first].queue;
+        let Some(plane) = self.choose_plane(class, queue) else {
             let (first, count) = self.planes_of_class(class);
             let collections = self.stats.collections;
             for plane in first..first + count {
@@ -606,7 +609,7 @@ impl Drive {
             self.pack.nothing_began = collections == self.stats.collections;
             return false;
         };
-        let Some(page) = self.take_data_page(plane, open.queue, open.count) else {
+        let Some(page) = self.take_data_page(plane, queue, open.count) else {
             return false;
         };
         let mut at = open.first;
@@ -627,12 +630,13 @@ impl Drive {
             let bitmap = bitmap | self.written(queue, lpa);
             self.blocks.back[slot as usize] = lpa + 1;
             self.update_entry(queue, lpa, slot, bitmap);
+            self.count_host_unit(queue);
             class_of_service = class_of_service.min(class);
             slot += 1;
             at = units;
         }
         self.stats.padding_units += u64::from(self.p.slots - open.count);
-        let mut program = Tr::new(Kind::Program, Source::User, open.queue, class_of_service);
+        let mut program = Tr::new(Kind::Program, Source::User, queue, class_of_service);
         program.page = page;
         program.bytes = self.p.page_bytes;
         program.units = open.first;
@@ -643,6 +647,11 @@ impl Drive {
         self.submit_tr(program);
         self.close_batch();
         true
+    }
+
+    /// A write carries the data of a unit, which is only in DRAM.
+    pub(super) fn unit_taken(&mut self, unit: u32) {
+        *self.pack.in_flight.entry(unit).or_insert(0) += 1;
     }
 
     /// The data of a unit is on flash, so DRAM no longer holds it for this write.
@@ -658,32 +667,6 @@ impl Drive {
     /// True when writes are packed, so that one program carries several operations.
     pub(super) fn packs(&self) -> bool {
         self.pack.enabled
-    }
-
-    /// Drops the whole units of a trimmed range.
-    pub(super) fn trim(&mut self, req: u32) {
-        let (queue, lba, count) = {
-            let r = &self.reqs[req];
-            (r.queue, r.lba, u64::from(r.sectors))
-        };
-        debug_assert!(self.reqs[req].op == Op::Trim);
-        let (first_sector, _) = self.queue_sectors(queue);
-        let per_unit = u64::from(self.p.unit_sectors);
-        let start = lba.saturating_sub(first_sector);
-        let domain = &self.map.domains[usize::from(queue)];
-        let (base, units) = (domain.base, u64::from(domain.units));
-        let first = start.div_ceil(per_unit);
-        let end = ((start + count) / per_unit).min(units);
-        for unit in first..end {
-            let unit = base + unit as u32;
-            if self.pack.holds(unit) {
-                continue;
-            }
-            if let Some(slot) = self.map.slot(unit) {
-                self.blocks.invalidate(&self.p, u64::from(slot));
-                self.clear_entry(queue, unit);
-            }
-        }
     }
 
     /// Stops an operation at a unit that collection has locked. MQSim drops it when the unit is

@@ -139,6 +139,8 @@ pub(crate) struct Params {
     pub(crate) units_per_channel: u32,
     pub(crate) plane_count: u32,
     pub(crate) pages_per_plane: u32,
+    /// Sectors of a zone, in namespaces that have zones.
+    pub(crate) zone_sectors: u64,
     by_pages: Divider,
     by_plane_pages: Divider,
     by_unit_planes: Divider,
@@ -245,6 +247,10 @@ impl Params {
         };
         let unit_sectors = unit_bytes / SECTOR_BYTES;
         let plane_count = f.channels * f.chips * f.dies * f.planes;
+        let zone_blocks = match config.zones.blocks {
+            0 => plane_count,
+            blocks => blocks,
+        };
         let pages_total = u64::from(plane_count) * u64::from(f.blocks) * u64::from(f.pages);
         let bits = libm::log2(pages_total as f64);
         let cmt_entry_bytes = libm::ceil((2.0 * bits + f64::from(unit_sectors)) / 8.0) as u64;
@@ -284,6 +290,7 @@ impl Params {
             units_per_channel: if compat { f.chips } else { f.chips * f.dies },
             plane_count,
             pages_per_plane: f.blocks * f.pages,
+            zone_sectors: u64::from(zone_blocks) * u64::from(f.pages) * u64::from(page_sectors),
             by_pages: Divider::new(f.pages),
             by_plane_pages: Divider::new(f.blocks * f.pages),
             by_unit_planes: Divider::new(if compat { f.dies * f.planes } else { f.planes }),

@@ -69,17 +69,18 @@ impl Drive {
     /// [`Drive::take_page`] for a write of the host.
     #[inline]
     pub(super) fn take_data_page(&mut self, plane: u32, queue: u16, used: u32) -> Option<u32> {
-        let frontier = self.frontier_for_data(plane, queue);
-        self.take_page(plane, queue, frontier, used)
+        let stream = self.spaces.stream(queue);
+        let frontier = self.frontier_for_data(plane, stream);
+        self.take_page(plane, stream, frontier, used)
     }
 
     /// The kind of block that receives a write of the host.
     #[inline]
-    fn frontier_for_data(&mut self, plane: u32, queue: u16) -> Frontier {
+    fn frontier_for_data(&mut self, plane: u32, stream: u16) -> Frontier {
         if self.p.slc_blocks == 0 {
             return Frontier::Data;
         }
-        if self.blocks.frontier(plane, queue, Frontier::Slc).is_some() {
+        if self.blocks.frontier(plane, stream, Frontier::Slc).is_some() {
             return Frontier::Slc;
         }
         let used = self.blocks.planes[plane as usize].slc_used;

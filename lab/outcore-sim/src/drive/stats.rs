@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::Drive;
 use super::params::Params;
+use super::spaces::Parts;
 use crate::config::{DriveConfig, EnergyConfig};
 use crate::quantities::{Ps, SECOND};
 
@@ -55,6 +56,10 @@ pub struct DriveStats {
     pub slc_units: u64,
     /// Blocks of the SLC cache that were folded.
     pub folds: u64,
+    /// Zones that were reset.
+    pub zone_resets: u64,
+    /// Zones that the drive closed because too many were open.
+    pub zone_closes: u64,
     /// Lookups in the mapping table that were answered from DRAM.
     pub map_hits: u64,
     /// Lookups in the mapping table that had to read flash.
@@ -93,6 +98,9 @@ pub struct DriveStats {
     pub user_array_ps: Ps,
     /// Time for which arrays worked for collection and wear levelling.
     pub collection_array_ps: Ps,
+    /// Counters of namespaces and placement handles.
+    #[serde(skip)]
+    pub(crate) parts: Parts,
     #[serde(skip)]
     energy: EnergyConfig,
     #[serde(skip)]
@@ -106,8 +114,9 @@ pub struct DriveStats {
 }
 
 impl DriveStats {
-    pub(super) fn new(config: &DriveConfig, p: &Params) -> Self {
+    pub(super) fn new(config: &DriveConfig, p: &Params, parts: Parts) -> Self {
         DriveStats {
+            parts,
             energy: config.energy.clone(),
             channels: p.channels,
             units: p.channels * p.units_per_channel,
@@ -178,6 +187,7 @@ impl Drive {
         self.throttle.restart_counters();
         let before = std::mem::take(&mut self.stats);
         self.stats = DriveStats {
+            parts: before.parts.restarted(),
             energy: before.energy,
             channels: before.channels,
             units: before.units,

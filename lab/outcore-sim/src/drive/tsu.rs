@@ -528,9 +528,8 @@ impl Drive {
             Kind::Read => true,
             Kind::Program => related == NONE,
             Kind::Erase => {
-                erase == 0
-                    && (self.p.compat
-                        || self.blocks.list[self.p.block_of_page(page) as usize].reads == 0)
+                let block = &self.blocks.list[self.p.block_of_page(page) as usize];
+                erase == 0 && (self.p.compat || block.reads == 0 && block.programs <= 0)
             }
         }
     }

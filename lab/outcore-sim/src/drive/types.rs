@@ -7,7 +7,7 @@
 use std::ops::{Index, IndexMut};
 
 use crate::quantities::Ps;
-use crate::workload::Op;
+use crate::workload::{Op, Status};
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -50,6 +50,8 @@ pub(crate) struct Req {
     pub(crate) queue: u16,
     /// Read, write or trim.
     pub(crate) op: Op,
+    /// How it ends.
+    pub(crate) status: Status,
     /// One of its flash operations was dropped, as in MQSim (compat only).
     pub(crate) lost: bool,
 }
@@ -66,6 +68,7 @@ impl Req {
         first: NONE,
         queue: 0,
         op: Op::Read,
+        status: Status::Success,
         lost: false,
     };
 }

@@ -102,7 +102,8 @@ impl<T: Copy + Default> Ring<T> {
 }
 
 impl<T: Copy + Default + Ord> Ring<T> {
-    /// Inserts an item in front of all greater items of a sorted ring, from the end.
+    /// Inserts an item into a sorted ring, in front of all greater items. The search begins at the
+    /// end.
     pub(crate) fn insert_sorted(&mut self, item: T) {
         self.push_back(item);
         let mut at = self.count - 1;

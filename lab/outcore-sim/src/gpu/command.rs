@@ -63,7 +63,7 @@ pub struct GpuArgs {
     /// Number of neighbouring blocks that one core gets at a time (with `large-chunk` and `auto`).
     #[arg(long, default_value_t = 8)]
     pub stride: u32,
-    /// The GPU: t4, v100, a100 or h100. A trace needs one with the limits of the recorded GPU.
+    /// The GPU: t4, v100, a100 or h100. A trace needs a GPU with the limits of the recorded GPU.
     #[arg(long, default_value = "t4")]
     pub gpu: String,
     /// Cores of the GPU, if their number differs from that of the named GPU.

@@ -2,7 +2,7 @@
 //!
 //! Model: the GPU is a [`Host`] of the drive model. Each workload has a queue pair of its own, and
 //! so does the host's processor. A block reads, computes, writes, and frees its slot. A core with
-//! room takes the next block that its policy assigns to it, from the workloads round-robin.
+//! room takes the next block that its policy assigns to it. The workloads take turns, round-robin.
 //! - With [`Reads::Answers`] a block keeps a bounded number of reads in flight and computes when
 //!   all are answered. With [`Reads::Time`] it issues them evenly over its computation, whether or
 //!   not earlier ones are answered, and writes when both have ended.
@@ -100,7 +100,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Something of `kernel` ended at `now`.
+    /// A block or a request of `kernel` ended at `now`.
     fn reached(&mut self, kernel: usize, now: Ps) {
         let end = &mut self.runs[kernel].end;
         *end = now.max(*end);
@@ -155,6 +155,7 @@ struct Gpu<'a> {
 /// the run is stuck.
 pub fn run(setup: &Setup) -> Result<GpuReport> {
     validate(setup)?;
+    setup.drive.check_is_whole("simulate GPU")?;
     let queue = QueueConfig {
         caching: setup.caching,
         occupancy: 1.0,
@@ -240,7 +241,7 @@ impl<'a> Gpu<'a> {
         &self.setup.workloads[workload].kernels[self.progress[workload].kernel]
     }
 
-    /// Leaves in memory what the launches before the run have read.
+    /// Fills the memory with the data that the launches before the run have read.
     fn fill_memory(&mut self) {
         for (workload, progress) in self.setup.workloads.iter().zip(&self.progress) {
             for kernel in &workload.before {
@@ -271,7 +272,7 @@ impl<'a> Gpu<'a> {
         progress.stride = self.setup.scheduling.stride(kernel.blocks(), cores);
     }
 
-    /// Gives one block to every core that has room, repeatedly, until no core has.
+    /// Gives one block to every core that has room, repeatedly, until no core has room.
     fn fill_all(&mut self, drive: &mut Drive) {
         loop {
             let mut started = false;

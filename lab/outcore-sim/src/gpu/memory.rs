@@ -1,10 +1,10 @@
 //! The GPU's memory: decides which requests need not go to the drive.
 //!
 //! Model: page frames, replaced least recently used first. Data that is read stays there, sector by
-//! sector. A write leaves as an eviction, so that only the drive has the data afterwards: weights
-//! stay in memory, and what kernels pass to each other comes from the drive once per kernel. A
-//! sector counts as present as soon as it is requested; the block that requested it first waits for
-//! it.
+//! sector. A write leaves as an eviction, so that only the drive has the data afterwards. Weights
+//! therefore stay in memory, and data that kernels pass to each other come from the drive once per
+//! kernel. A sector counts as present as soon as it is requested; the block that requested it first
+//! waits for it.
 //!
 //! Contract: constant time per frame of a request.
 //! Bounds: 40 bytes per frame that was ever used.
@@ -62,7 +62,7 @@ impl Memory {
         }
     }
 
-    /// Whether all sectors of a read are present. They are afterwards.
+    /// Whether all sectors of a read are present. After the call, all of them are.
     fn read(&mut self, request: Sectors) -> bool {
         let mut is_hit = true;
         for part in parts(request) {

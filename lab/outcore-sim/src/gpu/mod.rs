@@ -12,7 +12,7 @@
 //!
 //! Blocks go to cores round-robin (block `i` to core `i mod cores`) or in large chunks (`stride`
 //! neighbours to one core, the next ones to the next core). Large chunks apply to kernels with
-//! fewer than `stride * cores` blocks, or when chosen.
+//! fewer than `stride * cores` blocks, or to all kernels if the user chooses them.
 //!
 //! - The GPU's memory keeps what was read ([`memory`]); writes leave it.
 //!
@@ -326,7 +326,8 @@ pub struct Workload {
     pub name: String,
     /// The launches, in order.
     pub kernels: Vec<KernelSpec>,
-    /// Launches before the run: they take no time, and the GPU's memory begins with what they read.
+    /// Launches before the run: they take no time, and the GPU's memory begins with the data that
+    /// they read.
     #[serde(default)]
     pub before: Vec<KernelSpec>,
 }

@@ -65,7 +65,7 @@ pub struct GpuReport {
 /// What a kernel did.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct KernelRun {
-    /// Time at which it and all before it had ended, with their requests.
+    /// Time at which this kernel and all kernels before it had ended, with their requests.
     pub end: Ps,
     /// Requests that the drive completed.
     pub requests: u64,

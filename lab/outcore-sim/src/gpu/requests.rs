@@ -11,9 +11,9 @@ use super::{GpuConfig, KernelSpec};
 /// Place in the requests of a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
-    /// Accesses that were passed.
+    /// Accesses that the cursor has passed.
     pub(super) accesses: u32,
-    /// Sectors of the next access that were passed.
+    /// Sectors of the next access that the cursor has passed.
     sectors: u32,
 }
 

@@ -5,8 +5,8 @@
 //! the previous one to its own end, is multiplied by the number of launches that it represents.
 //!
 //! The estimate ignores two effects:
-//! - A drawn kernel runs after another kernel than in the whole workload, unless those that lead to
-//!   it also run.
+//! - A drawn kernel runs after another kernel than in the whole workload, unless the kernels that
+//!   lead to it also run.
 //! - Less is written to the drive, so that collection takes a different share of the time.
 //!
 //! docs/sim/policies.md compares [`Estimate`] with whole runs. Valid for one workload at a time.
@@ -53,8 +53,8 @@ pub(crate) struct Estimate {
 const PROFILED_MAX: u64 = 1 << 18;
 
 /// Draws from `launches` launches, which repeat the kernels of `workload`. The `lead` launches
-/// before each drawn one also run. They have weight 0, and only leave their requests and data as in
-/// the whole run.
+/// before each drawn one also run. They have weight 0. They run only because they leave requests
+/// and data behind, as in the whole run.
 ///
 /// # Errors
 /// An option is out of range, or no launch takes any time.

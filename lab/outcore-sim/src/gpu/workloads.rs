@@ -178,7 +178,7 @@ struct Layout {
 }
 
 impl Array {
-    /// Its part after `bytes`.
+    /// The part of the array after `bytes`.
     const fn after(self, bytes: u64) -> Array {
         Array {
             start_bytes: self.start_bytes + bytes,

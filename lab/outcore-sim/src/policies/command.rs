@@ -215,7 +215,7 @@ fn write_all(folder: &Path, force: bool, experiments: &[Experiment], json: &str)
     file(folder, TABLE, force)?.write(to_csv(experiments))?;
     file(folder, JSON, force)?.write(json)?;
     for experiment in experiments {
-        // Its rows are too many for a chart.
+        // This experiment has too many rows for a chart.
         if experiment.name == Which::Conditions.name() {
             continue;
         }

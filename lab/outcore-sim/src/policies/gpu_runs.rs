@@ -1,5 +1,5 @@
-//! Networks on the simulated GPU under each drive: Figs. 4 to 6, and what makes their effects so
-//! large.
+//! Runs networks on the simulated GPU with each drive (Figs. 4 to 6), and shows which conditions
+//! make the effects so large.
 //!
 //! Contract: a run has the first kernels of repeated passes, up to a number of requests to the
 //! drive, or a sample of the paper's whole run. Equal settings give equal points. Bounds: one drive
@@ -32,7 +32,7 @@ pub enum Condition {
     ClosedLoop,
     /// Writes leave as evictions.
     Evictions,
-    /// Reads are issued by the kernel's time.
+    /// Reads are spread over the kernel's computation and do not wait for answers.
     KernelTime,
     /// A submission queue holds 65,535 commands.
     Queue,
@@ -95,7 +95,7 @@ impl Condition {
 /// How much of a network runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Length {
-    /// Kernels from the front of repeated passes, by their requests to the drive.
+    /// The first kernels of repeated passes whose requests to the drive add up to this number.
     Requests(u64),
     /// A sample of this many kernels, with about as many requests as given.
     Sampled { kernels: u64, requests: u64 },
@@ -136,7 +136,8 @@ impl NetworkRun<'_> {
             }
             Length::Sampled { kernels, requests } => {
                 let pass = self.network.one_pass(&gpu);
-                // As many kernels as make the requests, shared among the kinds of kernels.
+                // The number of samples follows from the kernels that make `requests` requests. It
+                // is divided among the kinds of kernels.
                 let front = self.network.workload(requests, &gpu, self.options.seed);
                 let mut kinds: Vec<_> = pass.kernels.iter().map(|k| (&k.name, k.grid)).collect();
                 kinds.sort_unstable();
@@ -152,7 +153,8 @@ impl NetworkRun<'_> {
     }
 
     /// The number of kernels that lead to a sampled one. If blocks do not wait for the drive, a
-    /// kernel meets the requests of those before it; here, these are the kernels of one layer.
+    /// kernel competes with the requests of the kernels before it. Here, these are the kernels of
+    /// one layer.
     fn lead(&self) -> usize {
         match self.condition {
             Condition::ClosedLoop => 0,

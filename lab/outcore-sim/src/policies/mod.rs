@@ -4,8 +4,8 @@
 //! Learning on GPU-SSD Systems"), Figs. 4 to 9: IOPS, device response and end time.
 //! - Figs. 4 to 6 run three networks on two drives: static allocation with page-level mapping, and
 //!   dynamic allocation with fine mapping.
-//! - [`conditions`] switches one condition after the other, from blocks that wait for the drive to
-//!   the paper's, to show which of them makes the effects of Figs. 4 to 6 so large.
+//! - [`conditions`] starts with blocks that wait for the drive and adds one condition of the paper
+//!   after the other. It shows which condition makes the effects of Figs. 4 to 6 so large.
 //! - Figs. 7 to 9 run three Rodinia kernels under each combination of block scheduling and
 //!   allocation order.
 //! - [`arrivals`] sends requests of a sector at random times that do not wait for the drive, as
@@ -116,7 +116,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// The figures of its points that are shown.
     pub metrics: [Metric; 3],
-    /// Number of its first figure in the paper, if it has figures there; it has three.
+    /// Number of its first figure in the paper, if it has figures there. An experiment has three
+    /// figures.
     pub figure: Option<u32>,
     /// Title of the comparison.
     pub title: String,
@@ -134,7 +135,7 @@ pub struct PolicyOptions {
     /// Preset of the drive, scaled to 128 blocks of 32 pages per plane (256 of 128 for sustained
     /// writes).
     pub preset: String,
-    /// Bytes of the fine mapping unit; without, 512 B for [`networks`] and 4 KiB otherwise.
+    /// Bytes of the fine mapping unit; if absent, 512 B for [`networks`] and 4 KiB otherwise.
     pub fine_bytes: Option<u64>,
     /// [`networks`] run as a closed loop, in which blocks wait for the drive.
     pub is_closed_loop: bool,
@@ -463,8 +464,9 @@ fn flow_point(
 
 /// Requests of one sector that arrive at random times, with a mean of
 /// [`PolicyOptions::interval_ns`] between them, on a full drive. The drive has units of a page, or
-/// of a sector. Runs of [`PolicyOptions::requests`] and of four times as many show that the ratios
-/// of times grow with the run: where arrivals exceed a drive's rate, its queue grows until the end.
+/// of a sector. There are runs of [`PolicyOptions::requests`] and of four times as many. They show
+/// that the ratios of times grow with the run: if arrivals exceed a drive's rate, its queue grows
+/// until the end.
 ///
 /// # Errors
 /// As [`networks`].

@@ -20,8 +20,8 @@ struct Verdict {
     why: &'static str,
 }
 
-/// The reasons. For networks, the columns with one mechanism alone show them; for lavaMD, its
-/// second row does.
+/// The reasons. For networks, the columns with one mechanism alone show the reasons. For lavaMD,
+/// its second row shows them.
 const OF_NETWORKS: &str = "a sector in a page of 16 KiB costs a read and a program of the page, and \
      GPT-2 writes the same pages for each token, on the same planes if allocation is static; half \
      of BERT's requests are reads";

@@ -107,7 +107,7 @@ mod tests {
     use outcore_io::drive::NewFile;
 
     use super::*;
-    use crate::drive::Op;
+    use crate::drive::{Op, Status};
     use crate::requests::{COLUMNS, write_requests};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
@@ -120,6 +120,7 @@ mod tests {
                 tag: 0,
                 queue: (at % 3) as u16,
                 op: [Op::Read, Op::Write, Op::Trim][at as usize % 3],
+                status: Status::Success,
                 lba: at << 33,
                 sectors: at as u32 % 100,
                 arrival: at * 1500,

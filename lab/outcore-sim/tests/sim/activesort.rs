@@ -1,7 +1,8 @@
 //! Compares ActiveSort's published figures with the simulated drive's.
 //!
-//! Contract: Tables 1 and 2 of Lee et al. within 5 %, its totals, and the direction of the change
-//! from a modern drive, offloaded run formation and several drives.
+//! Contract: the simulation agrees within 5 % with Tables 1 and 2 of Lee et al., and with the
+//! totals of the paper. A modern drive, offloaded run formation and several drives change the
+//! result in the expected direction.
 
 use outcore_sim::activesort::MergeDrive;
 use outcore_sim::activesort::merge::{MergeJob, Order, merge};

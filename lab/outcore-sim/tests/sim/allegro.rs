@@ -62,7 +62,7 @@ fn check_a_thousand_seeds(name: &str, kernels: &[Kernel]) {
             );
             assert_eq!(accuracy.seeds, 1000);
             assert!(accuracy.share_within >= 0.95, "{name} {eps}: {accuracy:?}");
-            // It must be a sample; the whole trace would prove nothing.
+            // The selection must be a real sample: the whole trace would prove nothing.
             assert!(plan.samples < plan.launches, "{name} {eps}");
         }
     }

@@ -275,7 +275,7 @@ fn an_eviction_does_not_hold_the_block() {
 
 #[test]
 fn reads_in_time_do_not_add_to_the_computation() {
-    // One block, so that its reads do not meet on a plane.
+    // One block, so that its reads do not compete for a plane.
     let mut answers = mixed();
     answers.workloads[0].kernels[0].grid = [1, 1, 1];
     let time = ran(&with(&answers, |gpu| {

@@ -4,6 +4,8 @@
 //! so most comparisons are exact.
 mod collection;
 mod slc;
+mod spaces;
+mod zones;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -130,7 +130,7 @@ fn a_sample_of_the_kernels_says_how_long_all_of_them_take() {
     let sampled = PolicyOptions {
         sample_eps: Some(0.05),
         sample_check: true,
-        // If requests do not wait, a kernel meets the requests of the kernels before it.
+        // If requests do not wait, a kernel competes with the requests of the kernels before it.
         is_closed_loop: true,
         ..options(40_000)
     };

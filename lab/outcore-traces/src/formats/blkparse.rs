@@ -2,9 +2,10 @@
 //! SimpleSSD's trace replayer reads in its sample configuration.
 //!
 //! Contract: a line is an event, a message, or a part of the summary at the end. A request is an
-//! event of one stage that has a range: queued (Q), or, if the head of the file has no such event,
-//! issued (D), or else completed (C). For SimpleSSD it is always the issued event. Other events are
-//! no requests. Device commands have no range and are no requests either.
+//! event of one stage that has a range. The stage is queued (Q). If the head of the file has no
+//! queued event, the stage is issued (D), or else completed (C). For SimpleSSD it is always the
+//! issued event. Other events are no requests. Device commands have no range and are no requests
+//! either.
 //!
 //! `major,minor cpu sequence seconds.ns pid action RWBS [sector + sectors] [process or error]`
 //!

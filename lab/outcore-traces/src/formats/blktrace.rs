@@ -4,13 +4,13 @@
 //! (version 7), and skips the `pdu_len` bytes that follow it. A request is an event with the action
 //! "queued" (Q) that is neither a device command (PC) nor a notice. This covers each request of a
 //! file system or an application exactly once, before merging. Such requests have the class FS, but
-//! kernels set that bit only when a request is made of the bio, so the reader must not require it
-//! (seen with 6.18).
+//! kernels set that bit only when they make a request from the bio. The reader must therefore not
+//! require the bit (seen with 6.18).
 //!
 //! If a trace has no Q (`blktrace -a issue`, or a file of filtered events), a request is an event
 //! with the action "issued" (D): each request that went to the drive, after merging, at the time of
-//! issue. If it has neither, a request is a completion (C). [`EventReader::look_ahead`] finds that
-//! out before any event is returned; it holds at most [`AHEAD_EVENTS`] events for all files. A
+//! issue. If it has neither, a request is a completion (C). [`EventReader::look_ahead`] finds the
+//! stage before any event is returned; it holds at most [`AHEAD_EVENTS`] events for all files. A
 //! later Q is then skipped, so that no request counts twice. Issues and completions give response
 //! times, whichever stage counts.
 //!
@@ -138,7 +138,8 @@ pub(crate) struct EventReader<R> {
     /// Number of events read, and of bytes.
     read_events: u64,
     next_bytes: u64,
-    /// Bytes that a search for a magic read too far; `pushback_at` of them have been used again.
+    /// Bytes from a magic on that the search for the magic has read. The first `pushback_at` of
+    /// them have been used again.
     pushback: Vec<u8>,
     pushback_at: usize,
 }

@@ -440,10 +440,11 @@ pub(crate) fn request(
 
 /// Guesses the format from the file's first bytes; `is_whole` means that the file has no more.
 ///
-/// Binary formats are recognised by their magic, or by the agreement of all their records; fio's by
-/// its first line. For the others, every parser reads the first lines. The parser that accepts most
-/// lines wins, if it accepts at least a tenth of them. MQSim's and DiskSim's lines differ in the
-/// decimals of DiskSim's times. SSDSim's are MQSim's, and SimpleSSD's are blkparse's.
+/// Binary formats are recognised by their magic, or by the agreement of all their records. fio's
+/// log is recognised by its first line. For the others, every parser reads the first lines. The
+/// parser that accepts most lines wins, if it accepts at least a tenth of them. MQSim's and
+/// DiskSim's lines differ in the decimals of DiskSim's times. SSDSim's lines count as MQSim's, and
+/// SimpleSSD's lines count as blkparse's.
 pub fn detect(head: &[u8], is_whole: bool) -> Option<Format> {
     if head.starts_with(&crate::io_trace::MAGIC) {
         return Some(Format::Outcore);

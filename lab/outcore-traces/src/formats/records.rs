@@ -3,8 +3,8 @@
 //!
 //! Contract: all numbers are little-endian. Memory: one record. A damaged record is a [`Reason`];
 //! since records have one size, reading continues with the next. Detection requires at least two
-//! records and that all records of the head agree with the layout, so damage there means that the
-//! caller must name the format.
+//! records, and all records of the head must agree with the layout. If the head is damaged, the
+//! caller must therefore name the format.
 //!
 //! Sources: libCacheSim, `traceReader/customizedReader/vscsi.h` (records, version in the high byte
 //! of `ver`, microseconds), `oracle/oracleGeneralBin.h` and `traceConvOracleGeneral.cpp` (seconds;
@@ -86,7 +86,8 @@ impl Layout {
         (count > 0).then_some(layout)
     }
 
-    /// Number of vscsi records at the start of `head` that have this version, and of records.
+    /// Number of vscsi records at the start of `head` that have this version, and number of all
+    /// records that were examined.
     fn agreeing(self, head: &[u8]) -> (usize, usize) {
         let records = head.chunks_exact(self.record_bytes()).take(VERSIONS_MAX);
         records.fold((0, 0), |(agreeing, all), record| {
@@ -153,7 +154,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
 
 /// Whether the records of `head` are those of oracleGeneral, counted from `first`. Times never
 /// decrease. The next access of an object is a record with the same object. An object without a
-/// next access does not return. At least one record must confirm that.
+/// next access does not return. At least one record must confirm these rules.
 fn is_oracle_general(head: &[u8], first: i64) -> bool {
     let records: Vec<&[u8]> = head
         .chunks_exact(Layout::OracleGeneral.record_bytes())

@@ -15,7 +15,7 @@ use crate::skips::Reason;
 /// State of a fio log that later lines depend on.
 #[derive(Debug, Default)]
 pub(crate) struct FioState {
-    /// From the first line; while it is 0 (unknown), the number of words decides.
+    /// The version in the first line. While it is 0 (unknown), the number of words decides.
     version: u8,
     /// Version 2: the sum of all waits so far.
     clock_ns: u64,

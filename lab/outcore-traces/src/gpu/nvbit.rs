@@ -4,8 +4,9 @@
 //! occupancy, registers and shared memory as `key: value` pairs. `kernel_config.txt` begins with
 //! `nvbit`, a version (14) and -1. Each further line `./KernelN/trace.txt` is a launch that was
 //! traced; these are a sample of all launches. If the caller names `kernel_config.txt`, both files
-//! are read in step. The numbers in both ascend, so nothing is held. Neither has times. Source: the
-//! trace generation tool of MacSim (gthparch/macsim) and its reader in `src/process_manager.cc`.
+//! are read in step. The numbers in both files ascend, so the reader keeps no launches in memory.
+//! Neither has times. Source: the trace generation tool of MacSim (gthparch/macsim) and its reader
+//! in `src/process_manager.cc`.
 
 use std::path::{Path, PathBuf};
 

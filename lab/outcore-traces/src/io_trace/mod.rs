@@ -36,7 +36,7 @@ pub(crate) const JSON_BYTES_MAX: usize = 16 << 20;
 
 const _: () = assert!(PREAMBLE_BYTES.is_multiple_of(16) && RECORD_BYTES == 64);
 
-/// The header's data on one drive.
+/// The header's description of one drive.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DriveInfo {
     /// The drive's name in the volume.
@@ -125,7 +125,7 @@ pub struct Record {
     pub complete_ns: u64,
     /// Completions that its thread had taken before submitting it.
     pub reaped: u64,
-    /// Requests that its thread had submitted and not yet taken back, at its submission.
+    /// Other requests of the thread whose completions it had not taken when it submitted this one.
     pub outstanding: u32,
     /// Time for which the thread was busy between the last completion that it took (or the phase's
     /// start) and this submission.
@@ -175,7 +175,7 @@ pub enum Entry {
         /// Requests recorded before it.
         requests: u64,
     },
-    /// A thread has ended; follows the last of its requests.
+    /// A thread has ended. This entry follows the last of its requests.
     ThreadEnd {
         /// The thread.
         thread: u16,

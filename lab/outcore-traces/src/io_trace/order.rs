@@ -3,8 +3,8 @@
 //!
 //! Contract: each thread's requests are returned by sequence number without gaps; marks keep their
 //! place. A record is held back until its predecessors have arrived, at most [`WINDOW_RECORDS`] in
-//! all. A missing or repeated number is an error, except after the last record of a trace without
-//! an end mark: the requests that never completed are missing there by nature.
+//! all. A missing or repeated number is an error. The exception is the end of a trace without an
+//! end mark: requests that never completed have no record there.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -209,7 +209,8 @@ fn an_unknown_missing_or_empty_file_is_an_error_with_a_next_step() {
             .cause()
             .contains("version 8")
     );
-    // A wrong `--format` reads no line, which is an error at the end with the first bad line.
+    // With a wrong `--format` no line can be read. At the end this is an error that shows the first
+    // bad line.
     let wrong = ReadOptions {
         format: Some(Format::Msr),
         ..options

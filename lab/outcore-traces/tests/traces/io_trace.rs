@@ -322,7 +322,7 @@ fn run(threads: &[(Habit, Vec<(u64, u64)>)], phases: u32) -> Job {
         for (thread, (habit, steps)) in threads.iter().enumerate() {
             let (mut own, end) = run_thread(thread as u16, *habit, steps, &mut clocks[thread], now);
             records.append(&mut own);
-            // The thread works a little longer than its last request in the last phase.
+            // In the last phase, the thread computes for a little while after its last request.
             if phase + 1 == phases {
                 phase_end = phase_end.max(end);
             } else {

@@ -176,7 +176,7 @@ fn the_same_seed_gives_the_same_trace_to_the_byte_and_another_seed_another() {
     assert!(first == second, "two runs with one seed differ");
     assert!(first != third, "two seeds gave one trace");
     check(&paths[0], &sorted, &recorded);
-    // On a virtual clock all time is waiting, so a replay meets the recorded times exactly.
+    // On a virtual clock all time is waiting, so a replay reproduces the recorded times exactly.
     let (released, end_ns) = replay(&paths[0]);
     assert_eq!(released.len() as u64, recorded.requests);
     for (at_ns, recorded_ns) in released {

@@ -112,7 +112,7 @@ pub(super) fn check_batch_size(text: &str) -> Result<()> {
     }
 }
 
-/// An option as the definition spells it, and the text `behind` its name.
+/// An option as the definition spells it, followed by the text `behind`.
 pub(super) fn name_of(flag: &Arg, behind: &str) -> OsString {
     match (flag.get_long(), flag.get_short()) {
         (Some(long), _) => format!("--{long}{behind}").into(),
@@ -126,7 +126,7 @@ pub(super) fn joined(front: &str, value: &OsStr) -> OsString {
     joined_to(front.into(), value)
 }
 
-/// The same after an option.
+/// An option and its value, as one word.
 pub(super) fn joined_to(front: OsString, value: &OsStr) -> OsString {
     let mut bytes = front.into_vec();
     bytes.extend_from_slice(value.as_bytes());

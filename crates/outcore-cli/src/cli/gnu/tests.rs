@@ -45,7 +45,8 @@ fn an_option_is_no_name_of_a_file_unless_it_is_written_as_one() {
         assert!(error.cause().contains("needs a name"), "{error}");
         assert!(hint.contains("=./--"), "{hint}");
     }
-    // GNU's sort accepts it, and every command accepts an option and its value in one word.
+    // GNU's sort accepts `-o --help`, and every command accepts an option and its value in one
+    // word.
     check(
         &["sort", "-o", "--help"],
         &["sort", "sort", "--output=--help", "--"],

@@ -1,12 +1,12 @@
-//! Changes between a kill and the run that continues: of the unfinished output, of the spelling of
-//! names, of the moment of the kill.
+//! Changes between a kill and the run that continues: the unfinished output, the spelling of names,
+//! or the moment of the kill differs.
 //!
-//! Contract: a run takes over only bytes that are still as the killed run wrote them. It writes the
-//! others again, or begins anew and says so. A place is the same whatever its spelling.
+//! Contract: a run takes over only bytes that are still as the killed run wrote them. It writes all
+//! other bytes again, or begins anew and says so. A place is the same whatever its spelling.
 
 use super::*;
 
-/// The number of a sync late in the job, after which its output has no name yet.
+/// The number of a late sync: after it, the output still has no name.
 pub(super) fn late_sync(job: &Resumed) -> u64 {
     let is_before = |syncs: u64| {
         let answer = job.run_with(&format!("kill@{syncs}:sync"));
@@ -27,12 +27,12 @@ pub(super) fn late_sync(job: &Resumed) -> u64 {
             false => after = middle,
         }
     }
-    // An eighth before that, scratch still exists.
+    // After seven eighths of these syncs, scratch still exists.
     before - before / 8
 }
 
-/// Kills a run after this sync, and leaves what it has kept. The run has recorded a part of its
-/// output.
+/// Kills a run after this sync, and leaves the files that the run has kept. The run has recorded a
+/// part of its output.
 pub(super) fn killed_while_it_writes(job: &Resumed, sync: u64) {
     let answer = job.run_with(&format!("kill@{sync}:sync"));
     assert!(answer.code.is_none(), "{sync}: {}", answer.stderr);
@@ -166,7 +166,7 @@ fn a_place_is_the_same_whatever_its_spelling() {
         job.remove_output();
         assert_eq!(names_in(&absolute), [""; 0], "{drive}");
     }
-    // Another directory is another place.
+    // A name in another directory is another output.
     place.make_dir("other");
     run("in", "drive", Some("kill@350"));
     run("in", "other", None).fails(2, &["place for scratch was", "/other now"], "begin anew");

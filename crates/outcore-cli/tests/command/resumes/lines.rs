@@ -6,7 +6,7 @@
 
 use super::*;
 
-/// Lines of `count` numbers, each of which `line` writes.
+/// `count` lines; `line` makes the text of each.
 fn lines_of(count: u64, seed: u64, line: impl Fn(&mut Numbers, u64) -> String) -> Vec<u8> {
     let mut numbers = Numbers(seed);
     let lines = (0..count).map(|place| line(&mut numbers, place));

@@ -1,6 +1,6 @@
 //! Shuffles and selections of different items that are killed and continued.
 //!
-//! Contract: as for sorts. A shuffle has the order of its seed, whatever was killed.
+//! Contract: as for sorts. A shuffle has the order of its seed, whichever runs were killed.
 
 use super::*;
 

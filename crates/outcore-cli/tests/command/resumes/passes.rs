@@ -131,8 +131,8 @@ impl Job<'_> {
         }
     }
 
-    /// Kills a run after about half of its states or more, and leaves what it has kept. Under a
-    /// fault, a run keeps a state after each pass, and each state needs two syncs.
+    /// Kills a run after about half of its states or more, and leaves the files that the run has
+    /// kept. Under a fault, a run keeps a state after each pass, and each state needs two syncs.
     fn killed_late(&self) {
         let leaves_a_state = |syncs: u64| {
             let answer = self.run_with(&format!("kill@{syncs}:sync"));
@@ -214,7 +214,7 @@ fn jobs_on_vectors_that_are_killed_anywhere_resume_to_the_same_bytes() {
 fn an_index_with_lists_that_is_killed_does_not_cluster_again() {
     let passes = Passes::of_vectors();
     let index = format!("vector index base.fbin -o {OUTPUT} --nlist 30 --threads 2");
-    // The name of an array would be rejected.
+    // An index may not have the name of an array.
     let index = index.replace(OUTPUT, "out.vindex");
     passes.place.run(&words(&index)).ok();
     let expected = passes.place.read("out.vindex");
@@ -357,7 +357,7 @@ fn a_job_whose_last_state_is_damaged_or_gone_continues_from_the_one_before() {
             }
             let answer = job.resume();
             if answer.code == Some(4) {
-                // The kill came after the state before was overwritten.
+                // The kill came after the previous state had been overwritten.
                 job.give_up();
                 continue;
             }

@@ -99,8 +99,8 @@ fn a_job_is_done_only_if_it_is_the_same_and_its_output_is_in_place() {
     job.is_whole("moved away");
 }
 
-/// Kills a job at each operation on names and lengths from shortly before its output is in place to
-/// its end, and runs it again after each.
+/// Kills a job at an operation on names and lengths, and then runs it again. Does this for each
+/// such operation, from shortly before the output is in place to the end of the job.
 fn walk_the_end(job: &Resumed) {
     let (mut done, mut nth) = (0, published(job).saturating_sub(4));
     loop {
@@ -188,7 +188,7 @@ fn a_job_in_place_is_not_done_twice() {
         "shuffle in -o in --replace --drive . --resume --type u64 --memory 6MiB --threads 1";
     shuffle.command = words.split(' ').map(str::to_owned).collect();
     walk_the_end(&shuffle);
-    // With more data than the killed run had, it is another job.
+    // A job with more data than the killed run had is another job.
     published(&shuffle);
     let longer = [&shuffle.expected[..], &[1; 8]].concat();
     shuffle.place.write("in", &longer);

@@ -1,8 +1,8 @@
-//! How much a run that continues does again.
+//! The work that a continued run repeats.
 //!
-//! Contract: a run that is killed after its distribution reads no input again, if what was left in
-//! memory was small. A bucket that was divided again is not divided a second time. If a drive has
-//! no room for copies, that is no error.
+//! Contract: if a run is killed after its distribution, the next run does not read the input again,
+//! if only few data were still in memory. A bucket that was divided again is not divided a second
+//! time. If a drive has no room for copies, that is no error.
 
 use super::changed::{killed_while_it_writes, late_sync};
 use super::*;

@@ -5,7 +5,8 @@
 
 use super::*;
 
-/// A table as CSV: a key of `values` numbers, one of which is frequent, a text, and the place.
+/// A table as CSV with three columns: a key with `values` different numbers (one of them frequent),
+/// a text, and the number of the row.
 fn csv(count: u64, values: u64, is_sorted: bool) -> String {
     let mut numbers = Numbers(31);
     let rows = (0..count).map(|place| {
@@ -243,7 +244,7 @@ fn killed_behind_parts(names: [&'static str; 2]) -> Resumed {
     };
     let options = format!("--by text --memory 24MiB --threads 1 {rows}");
     let job = table_job(&csv(150_000, 1 << 40, false), "sort", names, &options);
-    // Later and later, since the pace of checkpoints depends on the machine.
+    // The kills come later and later, because the pace of checkpoints depends on the machine.
     for nth in (30..240).step_by(6).chain((33..240).step_by(3)) {
         let answer = job.run_with(&format!("kill@{nth}:sync"));
         let listed = job.place.run(&["scratch", "list", "."]).ok().text();

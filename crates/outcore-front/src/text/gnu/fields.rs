@@ -43,7 +43,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Whether it is the whole line for every line.
+    /// Whether the span of every line is the whole line.
     pub(crate) fn is_whole_line(&self) -> bool {
         self.start.is_none() && self.end.is_none() && !self.skips_blanks_at_start
     }

@@ -26,12 +26,12 @@ const EXPONENT_INFINITE: u16 = 0x7FFF;
 const MANTISSA_TOP: u64 = 1 << 63;
 /// 5^27 is the largest power of five below 2^63.
 const FIVES_MAX: i64 = 27;
-/// Numbers whose leading digit is beyond 10^±this are infinite or zero.
+/// A number whose leading digit is beyond 10^±`DECIMAL_MAX` is infinite or zero.
 const DECIMAL_MAX: i64 = 5000;
-/// The same for powers of two.
+/// A number whose leading digit is beyond 2^±`BINARY_MAX` is infinite or zero.
 const BINARY_MAX: i64 = 17_000;
-/// Further digits decide only by whether all of them are zero: a number halfway between two long
-/// doubles has fewer digits.
+/// Of the digits after this many, only one fact counts: whether all are zero. A number halfway
+/// between two long doubles has fewer digits.
 const DIGITS_MAX: usize = 12_000;
 
 /// The magnitude of a long double.
@@ -214,7 +214,7 @@ fn scaled(number: u64, exponent: i64) -> Extended {
     let shift = i64::from(number.leading_zeros()) + 64;
     let dividend = u128::from(number) << shift;
     let fives = u128::from(fives);
-    // More than 64 bits, because the dividend has 128 and the divisor at most 63.
+    // The quotient has more than 64 bits, because the dividend has 128 and the divisor at most 63.
     let quotient = dividend / fives;
     rounded(quotient, quotient * fives != dividend, exponent - shift)
 }

@@ -434,7 +434,7 @@ fn append_escaped(byte: u8, key: &mut Vec<u8>) {
     }
 }
 
-/// The unit after a number counts before its digits, and only if the number is not zero.
+/// Numbers are compared by their units first, then by their digits. The unit of a zero is ignored.
 fn append_human(text: &[u8], key: &mut Vec<u8>) {
     const MIDDLE: u8 = 0x80;
     let number = Decimal::at_front_of(text);

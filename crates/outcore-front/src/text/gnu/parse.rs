@@ -114,7 +114,7 @@ pub fn of_old_form(start: &str, end: Option<&str>) -> Result<Option<String>> {
             )
             .hint("write the key as -k POS1,POS2")
         })?;
-        // Without a byte number, it is the end of the previous field.
+        // Without a byte number, the second position is the end of the previous field.
         let fields = match (fields, bytes) {
             (0, 0) => 1,
             (fields, 0) => fields,

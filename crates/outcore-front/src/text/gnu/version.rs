@@ -4,7 +4,8 @@
 //! as coreutils 9 documents it (manual, "Version sort ordering"). First come the empty name, `.`,
 //! `..`, and other names with a leading dot; then all other names. Names are compared without their
 //! suffixes (`.tar.gz`) first, then as a whole. Chunks of other bytes and numbers alternate. In a
-//! chunk, `~` comes before its end, then letters, then the other bytes; numbers compare by value.
+//! chunk of other bytes, `~` comes first, then the end of the chunk, then letters, then all other
+//! bytes. Numbers compare by value.
 
 use outcore::key::encode::{digits_len, without_zeros_in_front};
 
@@ -61,8 +62,8 @@ fn append_chunks(name: &[u8], key: &mut Vec<u8>) {
         append_number(without_zeros_in_front(number), key);
         rest = behind;
         if rest.is_empty() {
-            // The end, as of an empty chunk. No other byte is possible here, because a chunk after
-            // a number is not empty.
+            // A name that ends with a number has an empty chunk at its end. No other byte is
+            // possible here, because a chunk after a number is not empty.
             key.push(END);
             return;
         }
@@ -85,7 +86,8 @@ fn rank(byte: u8) -> u8 {
         b'~' => TILDE,
         b'A'..=b'Z' => LETTERS + (byte - b'A'),
         b'a'..=b'z' => LETTERS + 26 + (byte - b'a'),
-        // The remaining bytes below each class.
+        // Other bytes are ranked by their values, without counting the bytes of the classes below
+        // them.
         _ => {
             let before = [b'0'..=b'9', b'A'..=b'Z', b'a'..=b'z', b'~'..=b'~']
                 .iter()

@@ -3,7 +3,7 @@
 //! Contract: on the first level, neighbours come from the lists of a graph, which are read a run of
 //! vertices at a time. On later levels, they are the edges between communities. These are in memory
 //! if they fit. Otherwise, each memory-full of edges is summed and written to scratch; the engine
-//! sorts the result, which is read from scratch completely for each visit of vertices. Weights are
+//! sorts the result. Each visit of vertices then reads all of it from scratch. Weights are
 //! integers, multiples of one unit ([`Units`]), so sums are the same in any order. Undirected edges
 //! are stored at both ends.
 //!
@@ -114,8 +114,8 @@ impl Units {
     }
 }
 
-/// An edge between two communities, stored at one of them: that one, the other, and 64 bits of
-/// weight.
+/// An edge between two communities, as stored at one of them: this community, the other one, and 64
+/// bits of weight.
 type CoarseEdge = u128;
 
 fn coarse(from: u32, to: u32, weight: u64) -> CoarseEdge {
@@ -178,7 +178,7 @@ pub(super) struct Draws(u64);
 impl Draws {
     pub(super) fn new(seed: u64, level: u32) -> Self {
         let mut draws = Draws(seed ^ u64::from(level) << 48);
-        // Moves seeds that differ in few bits far apart.
+        // Makes similar seeds give unrelated numbers.
         draws.0 = draws.next();
         draws
     }
@@ -279,7 +279,7 @@ pub(super) enum Adjacency<'g> {
 impl<'g> Adjacency<'g> {
     /// Calls `visit` with each of `vertices`, which ascend, and its neighbours. Without `draws`,
     /// the order is that of `vertices`. Otherwise, vertices whose edges are held together are
-    /// visited in a random order. Which are held together depends only on the edges.
+    /// visited in a random order. Only the edges determine which vertices these are.
     pub(super) fn each(
         &mut self,
         job: &Job,

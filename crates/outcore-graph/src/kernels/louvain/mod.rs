@@ -5,11 +5,11 @@
 //! are any. An edge from a vertex to itself counts at both ends; parallel edges are added up.
 //!
 //! Levels end when no vertex moves, or when modularity grows by the threshold or less. Then single
-//! vertices move again, starting from the communities found. Such passes over all levels end after
-//! a pass that raises modularity by less than [`PASS_GROWTH_MIN`], or after [`PASSES_MAX`] passes.
-//! The result is the smallest vertex of each vertex's community, the same for any threads and
-//! memory. (Rotta and Noack, "Multilevel local search algorithms for modularity clustering", JEA
-//! 2011, refine levels in a similar way.)
+//! vertices move again, starting from the communities found. These passes over all levels end when
+//! a pass raises modularity by less than [`PASS_GROWTH_MIN`], or after [`PASSES_MAX`] passes. The
+//! result is the smallest vertex of each vertex's community, the same for any threads and memory.
+//! (Rotta and Noack, "Multilevel local search algorithms for modularity clustering", JEA 2011,
+//! refine levels in a similar way.)
 //!
 //! Source: Blondel, Guillaume, Lambiotte, Lefebvre, "Fast unfolding of communities in large
 //! networks" (J. Stat. Mech. P10008, 2008). After the first round, only neighbours of moved
@@ -164,7 +164,7 @@ struct At {
     /// Passes that have ended.
     passes: u32,
     levels: u32,
-    /// That of the last pass.
+    /// The modularity after the last pass.
     #[serde(with = "bits")]
     modularity: f64,
     is_last: bool,
@@ -407,7 +407,8 @@ impl Level {
         }
     }
 
-    /// The rounds before the first one: all vertices with edges are visited; others cannot move.
+    /// The state before the first round. It will visit all vertices with edges to others; the rest
+    /// cannot move.
     fn rounds<'w>(&self, waiting: &'w VertexSet, draws: Draws) -> Rounds<'w> {
         for vertex in 0..self.community.len() {
             match self.strengths[vertex] > self.inner[vertex] {

@@ -2,22 +2,22 @@
 //!
 //! Contract: ranks are defined as in networkx. A surfer follows an edge with probability `alpha`,
 //! and otherwise jumps to any vertex; from a vertex without edges it always jumps. In personalized
-//! PageRank, it jumps only to some vertices, in proportion to their weights. All edges of a vertex
-//! are equally likely, parallel ones included, as in networkx with `weight=None`; on request, they
-//! are followed in proportion to their weights.
+//! PageRank, the surfer jumps only to some vertices, in proportion to their weights. All edges of a
+//! vertex are equally likely, parallel ones included, as in networkx with `weight=None`; on
+//! request, they are followed in proportion to their weights.
 //!
 //! Iterations end when the sum of all changes is below `tolerance` times the number of vertices, or
 //! below [`CHANGE_DEFAULT`] without a tolerance. Ranks sum to 1, so a bound per vertex would be
-//! meaningless for many vertices.
+//! meaningless for graphs with many vertices.
 //!
 //! Source: Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (Stanford, 1999). Rank
 //! is summed along edges as 64-bit integers, in units of 2^-62 of all rank. Sums of integers are
 //! the same in any order, so ranks have the same bytes for any threads and memory. Rounding takes
-//! less than 10^-18 from an edge, or by weight 2^-51 of its flow. [`spread`] defines how rank is
-//! spread over edges.
+//! less than 10^-18 from the flow along an edge; by weight, less than 2^-51 of this flow.
+//! [`spread`] defines how rank is spread over edges.
 //!
 //! Bounds: twenty bytes per vertex, twenty-four by weight; one read of the tiles per iteration, and
-//! two before by weight.
+//! two more at the start by weight.
 
 mod spread;
 
@@ -202,8 +202,8 @@ fn ranked(
 
 /// The ranks between two iterations.
 struct Ranking<F> {
-    /// The flow along each edge of a vertex, or along an edge of weight 1; the whole rank of a
-    /// vertex without edges.
+    /// For a vertex with edges, the flow along each edge, or along an edge of weight 1; for other
+    /// vertices, the whole rank.
     flows: Vec<F>,
     done: Done,
     iterations_max: u32,

@@ -9,8 +9,8 @@
 //! largest weight. A weight that is smaller than the largest one by a factor of more than 2^69
 //! loses bits, which changes the sum by less than 2^-60 of it.
 //!
-//! Bounds: four bytes per vertex evenly. By weight eight, computed in two passes over the tiles,
-//! which need sixteen more.
+//! Bounds: four bytes per vertex if rank is spread evenly. By weight, eight bytes per vertex,
+//! computed in two passes over the tiles; these passes need sixteen bytes more.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -199,7 +199,7 @@ fn exponent_of(value: f64) -> i32 {
     (value.to_bits() >> FRACTION_BITS) as i32 - EXPONENT_BIAS
 }
 
-/// The unit of weights of which the largest is `largest`.
+/// The unit for weights of at most `largest`.
 fn unit_of(largest: f64) -> f64 {
     let exponent = exponent_of(largest) - UNIT_BITS;
     f64::from_bits(((exponent + EXPONENT_BIAS) as u64) << FRACTION_BITS)

@@ -14,10 +14,10 @@ use super::{DriveSet, DriveSpec, READ};
 use crate::error::{Error, Result};
 
 const CHANGE: &str = "change drives file";
-/// Beginning of a drive's part of a file.
+/// The line that begins a drive's section of a drives file.
 const HEADER: &str = "[[drive]]";
 
-/// Places of the directories in a drives file.
+/// The byte ranges of the directories in the text of a drives file.
 #[derive(Deserialize)]
 struct DirSpans {
     #[serde(rename = "drive", default)]
@@ -48,7 +48,7 @@ impl DriveSet {
             );
             return Err(Error::usage(CHANGE, cause).path(path));
         };
-        // Without a name of its own, the drive would be named after the new directory.
+        // Without a name in the file, the drive would be named after its new directory.
         let named = match found.name {
             Some(_) => String::new(),
             None => format!("\nname = {}", toml::Value::from(name)),
@@ -60,8 +60,8 @@ impl DriveSet {
         Ok(changed)
     }
 
-    /// Writes into the drives file at `path` that the drive `name` has the directory `dir`. A drive
-    /// that is in that directory already is left as it is.
+    /// Sets the directory of the drive `name` to `dir` in the drives file at `path`. A drive that
+    /// already has this directory stays unchanged.
     ///
     /// Errors: as [`DriveSet::read`] and [`DriveSet::with_dir`]; I/O if the file cannot be written.
     pub fn move_drive(path: &Path, name: &str, dir: &Path) -> Result<()> {
@@ -112,7 +112,7 @@ impl DriveSet {
         })
     }
 
-    /// Takes the drive `name` out of the drives file at `path`, if it is there.
+    /// Removes the drive `name` from the drives file at `path`, if the file lists it.
     ///
     /// Errors: as [`DriveSet::read`]; the file lists its drives in a form that cannot be changed;
     /// I/O if it cannot be written.
@@ -152,8 +152,8 @@ impl DriveSet {
     }
 }
 
-/// The text of a drives file without the part of the drive at `index`: from its header to the next
-/// one.
+/// The text of a drives file without the section of the drive at `index`, which ends at the next
+/// header.
 fn without_part(text: &str, index: usize) -> String {
     let mut drives = 0;
     let mut is_left_out = false;

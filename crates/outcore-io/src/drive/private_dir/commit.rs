@@ -2,8 +2,8 @@
 //!
 //! Contract: each private directory of a set holds a `record` of the renames out of it. The first
 //! one (the coordinator) also holds a `commit`, whose durable appearance decides for all of them.
-//! - A record is valid only in the directory that it was written for: it holds the directory's name
-//!   and the inode numbers of it and its parent.
+//! - A record is valid only in the directory that it was written for: it holds the directory's
+//!   name, and the inode numbers of the directory and its parent.
 //! - A record names files, never paths. A file of its own directory moves to the parent, or to a
 //!   folder of a dataset volume in the parent.
 //! - The record describes each target as it was when the set was decided. A file that has appeared
@@ -136,7 +136,7 @@ struct Commit {
 pub(super) enum Settled {
     /// Nothing is left to do; holds the files that were put aside.
     Done(Vec<PathBuf>),
-    /// The sweep cannot see or do it now.
+    /// The sweep cannot see the directory now, or cannot finish its renames.
     Later,
     /// The directory does not hold what was written there.
     Invalid(&'static str),
@@ -202,8 +202,9 @@ fn sum_of(name: &str, text: &str) -> u64 {
     bytes_checksum(format!("{name}\n{text}").as_bytes())
 }
 
-/// Decides that `renames` will be done whatever happens next: out of the directories, or into one
-/// of them for a file to be removed. With `replace`, existing files may be overwritten.
+/// Decides that `renames` will be done whatever happens next. They move files out of the
+/// directories, and a file to be removed into one of them. With `replace`, existing files may be
+/// overwritten.
 pub(super) fn decide(locked: &[LockedDir<'_>], renames: &[Rename], replace: bool) -> Result<()> {
     let dirs: Vec<&Held> = locked.iter().map(|dir| dir.held).collect();
     let Some(first) = dirs.first() else {
@@ -391,7 +392,7 @@ fn commit_in(dir: impl AsFd, record: &Record) -> Decision {
     match read_whole(dir, COMMIT) {
         Ok(bytes) => match unseal::<Commit>(COMMIT, &bytes) {
             Some(commit) if commit.set == record.set => Decision::Decided(commit),
-            // It belongs to another set, in a directory of the same name.
+            // The commit belongs to another set, in a directory of the same name.
             Some(_) => Decision::Undecided,
             None => Decision::Unknown,
         },
@@ -400,7 +401,7 @@ fn commit_in(dir: impl AsFd, record: &Record) -> Decision {
     }
 }
 
-/// The decision that the coordinator of a member's record holds.
+/// The decision in the coordinator that a member's record names.
 fn decision_of(record: &Record) -> Decision {
     match find(&record.coordinator) {
         Found::Here(_, dir) => commit_in(&dir, record),
@@ -411,7 +412,7 @@ fn decision_of(record: &Record) -> Decision {
 
 /// The result of looking for a directory of a set.
 enum Found {
-    /// Its parent, and the directory itself.
+    /// The parent of the directory, and the directory itself.
     Here(Arc<OwnedFd>, Arc<OwnedFd>),
     Gone,
     Unknown,
@@ -453,7 +454,8 @@ fn settle_set(opened: &Opened<'_>, record: &Record, commit: &Commit) -> Settled 
                 continue;
             }
         };
-        // Held while its files are renamed, so that two sweeps do not collide.
+        // The lock is held while the directory's files are renamed, so that two sweeps do not
+        // collide.
         let Ok(Some(_lock)) = lock_of(&dir) else {
             is_done = false;
             continue;
@@ -545,7 +547,7 @@ fn apply_entry(opened: &Opened<'_>, entry: &Entry) -> std::result::Result<Option
     };
     let mut aside = None;
     match &now {
-        // A link replaced the rename, and the process ended between its two halves.
+        // Linking and unlinking replaced the rename, and the process ended between the two.
         Some(now) if now.st_ino == ours.st_ino && now.st_dev == ours.st_dev => {
             unlinkat(opened.dir, &from.name, AtFlags::empty())?;
         }

@@ -1,8 +1,9 @@
 //! Marks of private directories whose jobs can be resumed.
 //!
-//! Contract: a mark names the job's journal, the command that resumes it, and how long it is kept.
-//! It counts until the journal is certainly gone, or its last write is longer ago than that time.
-//! If the journal cannot be found, the last write in the marked directory counts.
+//! Contract: a mark names the job's journal, the command that resumes the job, and how long the
+//! directory is kept. A mark counts until the journal is certainly gone, or until the journal's
+//! last write is older than that time. If the journal cannot be found, the last write in the marked
+//! directory decides.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,7 +24,7 @@ use crate::error::{Error, Result};
 /// The name of the mark.
 pub(super) const RESUME: &str = "resume";
 
-/// Whether a file of that name says that a job can be resumed.
+/// Whether a file of that name marks a job that can be resumed.
 pub(super) fn is_of_resume(name: &OsStr) -> bool {
     name == RESUME || name == "journal"
 }
@@ -69,7 +70,8 @@ impl Resumable {
     }
 
     /// Whether the job can certainly not be resumed any more. `idle` is the time since the last
-    /// write in the marked directory, which counts if that of the journal is unknown.
+    /// write in the marked directory. It decides if the time of the journal's last write is
+    /// unknown.
     pub(super) fn is_over(&self, idle: Option<Duration>) -> bool {
         let above = rustix::fs::stat(parent_of(parent_of(self.journal())));
         let is_mounted = above.is_ok_and(|above| above.st_ino == self.parent_inode);
@@ -92,7 +94,7 @@ fn idle_in(dir: &Arc<OwnedFd>) -> Option<Duration> {
     SystemTime::now().duration_since(written.max()?).ok()
 }
 
-/// The mark of an open directory, unless it is over.
+/// The mark of an open directory, unless its job can certainly not be resumed any more.
 pub(super) fn mark_in(dir: &Arc<OwnedFd>) -> io::Result<Option<Resumable>> {
     match commit::read_whole(dir, RESUME) {
         Ok(bytes) => {

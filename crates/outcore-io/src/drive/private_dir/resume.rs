@@ -1,8 +1,8 @@
 //! Private directories of jobs that can be resumed.
 //!
-//! Contract: once a job's journal vouches for something, [`PrivateDir::keep_to_resume`] marks each
-//! of its directories, durably. A marked directory stays when its owner drops it or dies, and no
-//! sweep removes it, until the journal is gone or older than the time in the mark.
+//! Contract: once a job's journal has its first commit, [`PrivateDir::keep_to_resume`] marks each
+//! directory of the job, durably. A marked directory stays when its owner drops it or dies. No
+//! sweep removes it until the journal is gone or older than the time in the mark.
 //! [`PrivateDir::reopen`] takes such a directory over, with its lock, so only one job resumes it.
 //!
 //! The directory with the journal is next to the output. Its number follows from the output's name
@@ -103,7 +103,8 @@ impl PrivateDir {
         }))
     }
 
-    /// Marks it, durably, as a directory of a job that can be resumed; it stays when it is dropped.
+    /// Marks the directory, durably, as one of a job that can be resumed. The directory stays when
+    /// it is dropped.
     ///
     /// # Errors
     /// The system's error.

@@ -1,6 +1,6 @@
 //! Where private directories may be, and how much room they take.
 //!
-//! Contract: only looks. It follows no link, and leaves out what it cannot read.
+//! Contract: only reads. It follows no link, and skips directories that it cannot read.
 
 use std::fs::{self, DirEntry};
 use std::os::unix::fs::MetadataExt;
@@ -13,9 +13,9 @@ pub fn is_in_private_dir(path: &Path) -> bool {
     path.iter().any(is_private_name)
 }
 
-/// The readable directories in which jobs may have made private directories: those directly inside
-/// `dir`, where graphs and views are made, and folders of partitions below them at any depth.
-/// Private directories themselves are left out.
+/// The readable directories in which jobs may have made private directories. These are the
+/// directories directly inside `dir`, where graphs and views are made, and folders of partitions
+/// below those at any depth. Private directories themselves are left out.
 pub fn places_in(dir: &Path) -> Vec<PathBuf> {
     let mut found = dirs_in(dir);
     let mut next = 0;

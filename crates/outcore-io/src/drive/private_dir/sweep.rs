@@ -23,21 +23,21 @@ use super::mark::{Resumable, mark_in};
 use super::{KEEP, Kept, LOCK, LOCK_TEXT, is_private, lock_of, remove_locked};
 use crate::error::{Error, Kind, Result};
 
-/// The operation that errors of a search for private directories name.
+/// The name of the operation in errors of a search for private directories.
 pub(crate) const LOOK: &str = "look for scratch";
 
 /// The state of a private directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Its owner is alive.
+    /// The owner is alive.
     InUse,
-    /// Its owner is gone.
+    /// The owner is gone.
     LeftOver,
-    /// Its owner is gone, and it holds the only copy of parts of this file.
+    /// The owner is gone, and the directory holds the only copy of parts of this file.
     Kept(PathBuf),
-    /// Its owner is gone, and its job can be resumed.
+    /// The owner is gone, and its job can be resumed.
     Resumable(Resumable),
-    /// It does not look like a directory of ours, for this reason, and is left alone.
+    /// The entry does not look like a directory of ours, for this reason, and is left alone.
     Unknown(String),
 }
 
@@ -67,7 +67,7 @@ pub fn list(parent: &Path) -> Result<Vec<(PathBuf, State)>> {
     Ok(found.collect())
 }
 
-/// The reason why something is not private to this user; `None` if it has gone meanwhile.
+/// The reason why something is not private to this user; `None` if it was removed in the meantime.
 fn foreign(above: &Arc<OwnedFd>, name: &OsStr) -> Option<&'static str> {
     let found = statat(above, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_own = found.st_uid == rustix::process::geteuid().as_raw();
@@ -203,7 +203,7 @@ pub(super) fn sweep_one(
         }
     }
     let Some(lock) = lock else {
-        // It is being made or was just removed: it may be removed only if it is empty.
+        // The directory is being made or was just removed: it may be removed only if it is empty.
         return match unlinkat(parent, name, AtFlags::REMOVEDIR) {
             Ok(()) => Ok(Swept::Removed(Vec::new())),
             Err(_) => Ok(Swept::Gone),
@@ -246,7 +246,7 @@ pub fn sweep(parent: &Path) -> Result<Vec<PathBuf>> {
     sweep_in(&Places::default(), parent)
 }
 
-/// The one-time report about files whose targets were taken.
+/// The report about files whose targets were taken, which is made only once.
 pub(super) fn told(aside: &[PathBuf]) -> Option<Error> {
     let first = aside.first()?;
     let more = match aside.len() {

@@ -63,7 +63,7 @@ fn what_a_dead_owner_left_is_swept() {
     fs::create_dir(left.join("0")).unwrap();
     fs::write(left.join("0/name of a dataset"), b"data").unwrap();
     leave(&left.join(NAMES[1]), &["output-0"]);
-    // Its maker was killed during `make`.
+    // The maker of this directory was killed during `make`.
     make_private(&parent.join(NAMES[1]));
     make_private(&parent.join(NAMES[2]));
     fs::write(parent.join(NAMES[2]).join(LOCK), b"").unwrap();
@@ -81,7 +81,7 @@ fn only_what_is_certainly_ours_is_ever_removed() {
     leave(&parent.join(".outcore-00112233"), &["scratch-0"]);
     leave(&parent.join(".outcore-0123456789AB"), &["scratch-0"]);
     leave(&parent.join(NAMES[0]), &["scratch-0", "work"]);
-    // Without a lock file of ours.
+    // A directory without a lock file of ours.
     let unlocked = parent.join(NAMES[1]);
     make_private(&unlocked);
     fs::write(unlocked.join("scratch-0"), b"data").unwrap();
@@ -185,7 +185,8 @@ fn a_link_in_the_place_of_a_private_directory_leads_nobody_to_other_files() {
     fs::write(&inside, b"ours").unwrap();
     fs::rename(dir.path(), parent.join("hidden")).unwrap();
     symlink(&victim, dir.path()).unwrap();
-    // Names below it resolve to the directory that was made; without its handle there are none.
+    // Paths below `dir.path()` still lead into the directory that was made, through its handle.
+    // Without the handle, they lead nowhere.
     assert!(places.at(&inside).unwrap().stat().is_ok());
     assert_eq!(Places::default().at(&inside).unwrap_err(), Errno::NOTDIR);
     dir.write_file("keep", b"x").unwrap();
@@ -223,7 +224,7 @@ fn a_set_is_free_once_the_kernel_has_ended_a_killed_job() {
     let places = Places::default();
     let claim = || PrivateDir::claim(&places, &parent, "a.json".as_ref());
     let first = claim().unwrap();
-    // Like a process that was killed and still has I/O in flight.
+    // The lock stays taken, as by a process that was killed and still has I/O in flight.
     let lock = File::open(first.path().join(LOCK)).unwrap();
     let path = first.path().to_path_buf();
     first.leave();
@@ -258,14 +259,14 @@ fn what_is_kept_for_a_file_stays_until_its_marker_is_gone() {
     let listed = list(&parent).unwrap();
     assert_eq!(listed, [(path.clone(), State::Kept(file))]);
     assert!(sweep(&parent).unwrap().is_empty());
-    // Its drive is not mounted.
+    // The drive of this directory is not mounted.
     let unmounted = away.with_extension("unmounted");
     fs::rename(&away, &unmounted).unwrap();
     assert!(sweep(&parent).unwrap().is_empty());
     fs::rename(&unmounted, &away).unwrap();
     fs::remove_file(&marker).unwrap();
     assert_eq!(sweep(&parent).unwrap(), [path]);
-    // Data that are elsewhere now need no directory.
+    // Data that are stored elsewhere need no directory.
     fs::write(&marker, b"data").unwrap();
     let dir = make(&parent);
     dir.keep_for(&marked).unwrap();
@@ -363,7 +364,7 @@ fn shards_wait_for_a_drive_that_is_not_mounted_or_a_record_that_cannot_be_read()
 
 #[test]
 fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
-    // One file appears; one that was to be replaced is written to; one stays as it was, and is
+    // One target appears, one changes before it is replaced, and one stays as it was and is
     // replaced.
     for (before, after, is_replaced) in [
         (None, Some("the user's own"), false),
@@ -391,7 +392,7 @@ fn a_file_that_a_job_did_not_know_is_not_overwritten_by_whoever_finishes_it() {
         }
         assert_eq!(fs::read(&shard).unwrap() == b"data", is_replaced);
         assert!(list(&parent).unwrap().is_empty());
-        // It is reported once.
+        // The sweep reports the file only once.
         assert!(sweep(&parent).unwrap().is_empty());
         fs::remove_dir_all(parent).unwrap();
     }
@@ -421,7 +422,7 @@ fn a_commit_without_leave_to_replace_refuses_what_is_there() {
 fn a_record_works_only_in_the_directory_that_it_was_written_for() {
     let [first, second] = ["moved-a", "moved-b"].map(parent);
     leave_set(&first, &first, true);
-    // On another user's USB stick, copied by hand.
+    // A directory that was copied by hand, from another user's USB stick.
     for entry in fs::read_dir(&first).unwrap() {
         let from = entry.unwrap().path();
         let to = second.join(from.file_name().unwrap());
@@ -469,7 +470,7 @@ fn what_others_could_have_made_is_not_looked_into() {
     let parent = parent("planted");
     let planted = parent.join(NAMES[0]);
     leave(&planted, &["scratch-0"]);
-    // Open to others, or a link to a closed directory.
+    // A directory that is open to others, or a link to a closed directory.
     fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();
     symlink(&planted, parent.join(NAMES[1])).unwrap();
     assert!(sweep(&parent).unwrap().is_empty());
@@ -552,7 +553,7 @@ fn a_marked_directory_is_kept_until_its_journal_is_gone_or_old() {
         ]
     );
     assert_eq!(resumable_at(&paths[0]), Some(mark));
-    // One owner at a time; dropping it again changes nothing.
+    // A directory has one owner at a time; dropping it again changes nothing.
     let again = PrivateDir::reopen(&Places::default(), &paths[0])
         .unwrap()
         .unwrap();

@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_millis(50);
 /// A drive that is being measured: its file, and how much of it has been written.
 pub(super) struct ProbedDrive {
     device: Arc<dyn Device>,
-    /// Index of its results in the probe's report.
+    /// Index of the drive's results in the probe's report.
     pub(super) index: usize,
     pub(super) file_system: u64,
     pub(super) facts: FileFacts,

@@ -24,7 +24,7 @@ pub struct DriveProbe {
     pub file_bytes: u64,
     /// Whether the file is in memory.
     pub is_in_memory: bool,
-    /// An earlier name of the same drive.
+    /// The name of the same drive under which it was measured.
     pub same_as: Option<String>,
     /// Caveats for the reader of these figures.
     pub notes: Vec<String>,
@@ -48,7 +48,7 @@ pub struct Together {
 pub struct ProbeReport {
     /// The drives, in the order in which the user named them.
     pub drives: Vec<DriveProbe>,
-    /// All at once, if there is more than one.
+    /// All drives at once, if there is more than one.
     pub together: Option<Together>,
     /// Limits that drives share.
     pub groups: Vec<GroupSpec>,

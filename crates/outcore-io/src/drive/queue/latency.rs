@@ -77,7 +77,7 @@ impl Latencies {
         self.count
     }
 
-    /// Their mean; 0 if there are none.
+    /// The mean of the latencies; 0 if there are none.
     pub fn mean_ns(&self) -> u64 {
         self.sum_ns.checked_div(self.count).unwrap_or(0)
     }

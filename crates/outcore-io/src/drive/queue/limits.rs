@@ -3,8 +3,8 @@
 //! Contract: read from `/sys/dev/block/MAJ:MIN/queue` (documented in the kernel's
 //! Documentation/ABI/stable/sysfs-block). A drive without such a directory (btrfs, tmpfs, network)
 //! gets cautious defaults. With more requests than `nr_requests`, the kernel would park submissions
-//! on worker threads. It would split longer requests, so one slot here would be several slots
-//! there.
+//! on worker threads. The kernel would also split longer requests, so one slot here would take
+//! several of its slots.
 
 use std::fs;
 use std::path::Path;

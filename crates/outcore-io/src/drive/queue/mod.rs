@@ -13,8 +13,9 @@
 //! free tag wait here and do not delay other drives.
 //!
 //! Order: if two entries overlap and one of them is a write, the first one is over before the
-//! second starts. Sorting never changes that (a run with such a pair goes out in order of arrival),
-//! and no class overtakes another over the same bytes. All other entries may finish in any order.
+//! second starts. Sorting never changes this order, because a run with such a pair goes out in
+//! order of arrival. No class overtakes another over the same bytes. All other entries may finish
+//! in any order.
 //!
 //! Classes: foreground goes before background. Background writes leave a few slots free, so a read
 //! finds one at once. After [`FOREGROUND_STREAK_MAX`] foreground transfers in a row, one background
@@ -44,7 +45,7 @@ const FOREGROUND_STREAK_MAX: u32 = 64;
 /// Priority of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Class {
-    /// A caller waits for it.
+    /// A caller waits for the entry.
     #[default]
     Foreground,
     /// Not urgent: write-back, rebuilding, copying.
@@ -83,7 +84,7 @@ pub struct Span {
     pub class: Class,
     /// File on the drive.
     pub file: FileId,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset_bytes: u64,
     /// Length.
     pub len_bytes: usize,
@@ -108,7 +109,7 @@ struct Entry<T> {
     span: Span,
     /// Order of arrival.
     number: u64,
-    /// Whether it must not be merged.
+    /// Whether the entry must not be merged.
     is_alone: bool,
     cargo: T,
 }

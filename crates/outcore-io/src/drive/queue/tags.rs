@@ -42,7 +42,7 @@ impl TagPool {
         self.taken.load(Ordering::SeqCst)
     }
 
-    /// Whether one is free at this moment.
+    /// Whether a slot is free at this moment.
     pub(crate) fn has_free(&self) -> bool {
         self.taken() < self.limit
     }

@@ -58,9 +58,9 @@ pub struct TraceAbout {
 pub struct TraceSummary {
     /// Requests recorded.
     pub requests: u64,
-    /// Threads that submitted them.
+    /// Threads that submitted these requests.
     pub threads: u32,
-    /// Drives that served them, in the order of their numbers.
+    /// Drives that served these requests, in the order of the drives' numbers.
     pub drives: Vec<String>,
     /// Length of the trace.
     pub bytes: u64,
@@ -225,7 +225,7 @@ impl Thread {
 
     fn block(&mut self, from_ns: u64, to_ns: u64) {
         if self.ran.is_some() {
-            // It was not running then, and that time has been counted.
+            // The thread was not running then, and that time has been counted.
             return;
         }
         self.blocked_ns += to_ns.saturating_sub(from_ns);
@@ -480,7 +480,7 @@ impl Trace {
     }
 }
 
-/// What a request is about.
+/// The fields of a request that its record repeats.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TraceSubject {
     pub(super) kind: u8,
@@ -502,7 +502,7 @@ mod tests {
         let mut thread = Thread::default();
         thread.tick(1_000, 500);
         thread.submit(1_000);
-        // It ran for 200 of 1,000, whether it waited for a drive or for another thread.
+        // The thread ran for 200 of 1,000, whether it waited for a drive or for another thread.
         thread.tick(2_000, 700);
         thread.block(1_500, 2_000);
         thread.reap(2_000);

@@ -1,12 +1,12 @@
 //! Fault injection: a [`Device`] that fails, kills or corrupts at a chosen I/O.
 //!
-//! Contract: wraps any device and counts its operations (reads and writes as they complete, and
-//! every call that changes a file or a name), with one counter for all threads. When the count
-//! reaches the chosen number, the chosen fault happens once: an error number, a flipped bit in the
-//! data read or written, or SIGKILL or SIGSTOP to the own process. Writes whose bit may be flipped
-//! are counted when they are submitted. A test that waits for the stop can change
-//! files at that point before it sends SIGCONT. Tests walk the number from 1 to the end of a small
-//! job, so each I/O of a job is tried. Faults are written as text: `eio@12`, `eio@3:write`,
+//! Contract: wraps any device and counts its operations, with one counter for all threads.
+//! Operations are reads and writes as they complete, and every call that changes a file or a name.
+//! When the count reaches the chosen number, the chosen fault happens once. A fault is an error
+//! number, a flipped bit in the data read or written, or SIGKILL or SIGSTOP to this process. Writes
+//! whose bit may be flipped are counted when they are submitted. A test that waits for the stop can
+//! change files at that point before it sends SIGCONT. Tests walk the number from 1 to the end of a
+//! small job, so each I/O of a job is tried. Faults are written as text: `eio@12`, `eio@3:write`,
 //! `enospc@5:write`, `flip@7:read`, `kill@9`, `stop@2:read`.
 
 use std::ffi::OsStr;
@@ -56,7 +56,7 @@ pub enum Counted {
 pub struct FaultPlan {
     /// The fault.
     pub fault: Fault,
-    /// Its number.
+    /// The number of the operation at which the fault happens.
     pub nth: u64,
     /// The operations that count.
     pub counted: Counted,

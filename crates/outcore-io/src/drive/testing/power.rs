@@ -3,8 +3,8 @@
 //! Contract: wraps any device and counts its operations (reads and writes as they complete, and
 //! every call that changes a file or a name). After the chosen number, each further operation
 //! fails with EIO, as on a drive without power. [`PowerDevice::lose`] then gives the contents that
-//! each file has after the loss: all that was synced, and any subset of the blocks of 4 KiB that
-//! were written since, drawn from the seed. Names are as durable as [`FileSystem`] promises: a
+//! each file has after the loss. A file keeps all data that were synced, and a subset of the 4 KiB
+//! blocks written since, drawn from the seed. Names are as durable as [`FileSystem`] promises: a
 //! rename when it returns, and a new file with its first sync.
 //!
 //! Memory: two copies of all files that are written. For tests.
@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 struct Written {
     path: PathBuf,
     durable: Vec<u8>,
-    /// Whether its name would be there after a loss.
+    /// Whether the file's name would survive a power loss.
     is_named: bool,
     /// The changes since the last sync, in order.
     since: Vec<Change>,
@@ -47,9 +47,9 @@ enum Change {
 /// The contents of a file after a power loss; none if its name is lost as well.
 #[derive(Debug)]
 pub struct AfterLoss {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Its contents.
+    /// The contents of the file.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -152,8 +152,8 @@ impl PowerDevice {
         state.seen > state.off_after
     }
 
-    /// The files that were written, as a power loss leaves them. Which of the blocks that were not
-    /// synced are there depends on `seed`.
+    /// The files that were written, as a power loss leaves them. `seed` determines which of the
+    /// blocks that were not synced survive.
     pub fn lose(&self, seed: u64) -> Vec<AfterLoss> {
         let mut random = seed;
         let mut draw = || {
@@ -164,7 +164,7 @@ impl PowerDevice {
         let state = self.state();
         let files = state.written.iter().map(|file| {
             let mut bytes = file.durable.clone();
-            // None, most or about half of them.
+            // None, most or about half of the changes survive.
             let kept_of_8 = [0, 7, 4][(draw() % 3) as usize];
             for change in &file.since {
                 if draw() % 8 < kept_of_8 {
@@ -340,7 +340,7 @@ impl Queue for PowerQueue {
         let mut state = self.device.state();
         for completion in &mut done[before..] {
             let is_write = completion.request.op == Op::Write;
-            // A write that was under way may have reached the drive.
+            // A write that was in flight may have reached the drive.
             if is_write
                 && completion.result.is_ok()
                 && state.seen <= state.off_after.saturating_add(1)

@@ -105,14 +105,15 @@ impl State {
             .sum()
     }
 
-    /// One system call's worth of `request` from `start`; returns the negative error number on
-    /// failure.
+    /// Transfers the bytes of `request` from `start` that one system call moves; returns the
+    /// negative error number on failure.
     fn transfer_once(&mut self, request: &mut Request, start: usize) -> i32 {
         let mut wanted = request.buf.len() - start;
         let cut = self.options.short_one_in;
         if cut > 0 && wanted > BLOCK_BYTES && self.next_random().is_multiple_of(u64::from(cut)) {
-            // At least one block, as in the kernel: otherwise a direct transfer that is resumed at
-            // a block boundary and gets less than before would look like the end of the file.
+            // At least one block, as in the kernel. A direct transfer is resumed at a block
+            // boundary. If it then got fewer bytes than before, this would look like the end of the
+            // file.
             let spare = (wanted - BLOCK_BYTES) as u64;
             wanted = BLOCK_BYTES + (self.next_random() % spare) as usize;
         }

@@ -16,7 +16,7 @@ const PANDAS_NAME: &str = "pandas";
 /// The treatment of rows that do not fit the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnBadRow {
-    /// The job fails and reports the first.
+    /// The job fails and reports the first such row.
     #[default]
     Fail,
     /// They are skipped and counted.

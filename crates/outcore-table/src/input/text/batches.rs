@@ -56,7 +56,7 @@ pub(in crate::input) struct TextReader {
     at: usize,
     /// The columns whose values are parsed: all of them if bad rows are skipped.
     taken: SchemaRef,
-    /// The selected ones of the parsed columns, unless all are selected.
+    /// The selected columns among the parsed ones, unless all are selected.
     wanted: Option<Vec<usize>>,
     at_once: BatchRoom,
     rules: Rules,
@@ -90,7 +90,7 @@ impl TextReader {
     /// Usage: a type that cannot be parsed from text.
     pub(super) fn new(piece: Piece, shape: Shape<'_>, rows_at_once: usize) -> Result<Self> {
         let Shape { full, rules, .. } = shape;
-        // Whether a row of CSV is skipped depends on all of its values.
+        // All values of a CSV row decide whether the row is skipped.
         let is_csv = matches!(piece.records, Records::Csv { .. });
         let takes_all = is_csv && rules.on_bad == OnBadRow::Skip;
         let is_wanted = |place| shape.columns.binary_search(&place).is_ok();

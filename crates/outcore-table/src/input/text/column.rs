@@ -258,7 +258,7 @@ fn decimal_of(text: &str, digits: u8, scale: i8) -> Option<i128> {
 /// The zones of a column of times.
 struct Zones {
     utc: Option<Tz>,
-    /// Whether the column has a zone. A value without a zone of its own then has the column's.
+    /// Whether the column has a zone. A value without a zone of its own then has the column's zone.
     is_zoned: bool,
     /// The column's zone, if it is known.
     own: Option<Tz>,

@@ -301,8 +301,8 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks();
     for (number, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of a byte is set if the byte is less than the other one. It can be wrong
-        // only after the first such byte.
+        // The high bit of a byte is set if the byte is less than the other one. The bit can be
+        // wrong only in bytes after the first such byte.
         let is_less = |word: u64, than: u8| word.wrapping_sub(ONES * u64::from(than)) & !word;
         let is_equal = |byte: u8| is_less(word ^ (ONES * u64::from(byte)), 1);
         let found = (is_less(word, b' ') | is_equal(b'"') | is_equal(b'\\')) & HIGHS;

@@ -246,7 +246,7 @@ impl TextFile {
                     .hint("sort, unique, shuffle, sample, head, tail and split read FASTQ"));
             }
         };
-        // With skipped rows, the number of rows is known only later.
+        // If rows may be skipped, the number of rows is known only later.
         let rows_max = match options.on_bad {
             OnBadRow::Fail => options.rows_max.unwrap_or(u64::MAX),
             OnBadRow::Skip | OnBadRow::Null => u64::MAX,
@@ -417,8 +417,8 @@ impl TextFile {
     ) -> Result<TextReader> {
         let part = self.parts[part];
         let bytes = fetched.bytes(&part.range())?;
-        // JSON lines are checked one by one when they are parsed, and so are fields if bad ones are
-        // skipped.
+        // JSON lines are checked one by one when they are parsed. So are the fields of CSV if bad
+        // rows are skipped.
         if let Records::Csv { .. } = self.records
             && self.rules.on_bad == OnBadRow::Fail
             && let Err(error) = str::from_utf8(&bytes)

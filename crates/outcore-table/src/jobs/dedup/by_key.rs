@@ -95,7 +95,7 @@ pub(super) fn mark(
     marked(kept).map_err(|error| Room::named(error, || Ok(room(&narrow.looked_through()?))))
 }
 
-/// The copies of the longest key that are held: as order and group columns, as a row, and as the
+/// The memory for all copies of the longest key: as order and group columns, as a row, and as the
 /// first and last key of a part.
 fn costs(narrow: &TableInput, codec: &RowCodec, group: &RowCodec) -> RowCosts {
     let key_of = |codec: &RowCodec| as_key(narrow.long_bytes_of(&codec.key_names()));
@@ -249,9 +249,9 @@ impl RowPart for MarkPart<'_> {
 }
 
 impl MarkSink<'_> {
-    /// Corrects keys whose rows are in several parts, each of which marked a row: only the first
-    /// mark is right. Without further order columns there is nothing to do, because rows of equal
-    /// keys stay together.
+    /// Corrects the marks for keys whose rows are in several parts. Each part marked a row, but
+    /// only the first mark is right. Without further order columns there is nothing to do, because
+    /// rows of equal keys stay together.
     fn join_edges(self) -> Result<()> {
         let mut edges = self
             .edges

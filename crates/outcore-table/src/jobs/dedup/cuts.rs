@@ -1,10 +1,10 @@
 //! Stretches that are cut from texts, and the texts without them.
 //!
 //! Contract: a [`Mark`] is the place of a repeated passage, with the place of its first occurrence;
-//! [`Mark::cut`] is the part of it that is cut. Places count bytes or tokens of a text; [`Places`]
-//! converts them to bytes. [`united`] takes cuts in the order of their passages and merges those
-//! that touch. [`Cutting`] returns the rows of a table with the cut texts, [`Removed`] one row per
-//! cut.
+//! [`Mark::cut`] is the part of the passage to remove. Places count bytes or tokens of a text;
+//! [`Places`] converts them to bytes. [`united`] takes cuts in the order of their passages and
+//! merges those that touch. [`Cutting`] returns the rows of a table with the cut texts, [`Removed`]
+//! one row per cut.
 //!
 //! Bounds: [`CUT_BYTES`] per cut. Changing a batch needs the memory of its texts once more.
 

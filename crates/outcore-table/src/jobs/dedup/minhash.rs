@@ -1,12 +1,12 @@
 //! Hashes of texts that are equal if the texts are similar.
 //!
 //! Contract: [`MinHash::bands`] computes several numbers from a text. Two texts share one of them
-//! with probability 1 - (1 - j^r)^b, for b bands of r hashes. It rises steeply where j passes the
-//! threshold. j is the Jaccard similarity: the share of the shingles of both texts that occur in
-//! both. A shingle is a number of consecutive words or characters. A shorter text is one shingle; a
-//! text without words has no bands. Words are runs of letters and digits, in lower case; characters
-//! are those of the words, with one blank between words. The numbers depend only on the text, the
-//! options and the seed.
+//! with probability 1 - (1 - j^r)^b, for b bands of r hashes. This probability rises steeply where
+//! j passes the threshold. j is the Jaccard similarity: the share of the shingles of both texts
+//! that occur in both. A shingle is a number of consecutive words or characters. A shorter text is
+//! one shingle; a text without words has no bands. Words are runs of letters and digits, in lower
+//! case; characters are those of the words, with one blank between words. The numbers depend only
+//! on the text, the options and the seed.
 //!
 //! A 32-bit hash of each shingle goes through a set of permutations x -> ax + b modulo 2^32, a odd,
 //! one per hash. The least value of each permutation is kept (Broder, "On the resemblance and

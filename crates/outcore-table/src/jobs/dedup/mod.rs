@@ -222,8 +222,7 @@ fn write(
     Ok(DedupSummary::of(sorted, kept, left_out, sorted_bytes))
 }
 
-/// Copies the kept rows alone, to an output that may be staged already in a job that may keep a
-/// journal.
+/// Copies only the kept rows. The output may be staged already, and the job may keep a journal.
 fn write_kept(
     job: &Job,
     ends: &TableEnds<'_>,
@@ -255,7 +254,7 @@ fn copy(job: &Job, input: &TableInput, to: CopyTo<'_>, rows: &dyn Change) -> Res
 }
 
 impl DedupSummary {
-    /// The report of a job whose killed run had put its output in place.
+    /// The report of a job whose killed run had already put its output in place.
     fn finished(table: TableSummary) -> Self {
         DedupSummary {
             removed: table.rows_in - table.rows_out,

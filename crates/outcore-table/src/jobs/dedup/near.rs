@@ -40,7 +40,7 @@ use crate::fault;
 use crate::input::{Piece, PieceQueue, TableInput, TableReader};
 use crate::jobs::copy::{Change, WriteBatch, filtered, starts_of};
 use crate::jobs::journal::{self, scratch_dir};
-use crate::jobs::rows_in::{ReadShape, ends_of, pieces_of, position_of, take_made};
+use crate::jobs::rows_in::{ReadShape, each_piece, position_of, take_made};
 use crate::jobs::sort::{open, read_shape, sort_all};
 use crate::jobs::{TableEnds, TableSummary};
 use crate::notation::notation;
@@ -89,7 +89,7 @@ impl Near {
         }
     }
 
-    /// What determines the output, for the comparison with a killed run.
+    /// The options that determine the output, for the comparison with a killed run.
     fn said(&self) -> Vec<RowOption> {
         let keep = match self.keeps_last {
             true => "last",
@@ -287,24 +287,21 @@ impl RowSource for BandsIn<'_> {
         if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let own = ends_of(taken.own);
-        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.texts.reader(self.shape.reader_bytes)?;
         let mut space = Space::default();
-        reader.expect(own.iter().map(|(number, _)| self.texts.pieces()[*number]));
-        for (number, end) in own {
-            self.make_piece(&mut reader, &mut space, number, end, take)?;
-        }
-        while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, &mut space, number, 0, take)?;
-        }
-        Ok(())
+        each_piece(
+            self.texts,
+            &self.queue,
+            taken,
+            &mut reader,
+            |reader, number, end| self.make_piece(reader, &mut space, number, end, take),
+        )
     }
 }
 
 impl BandsIn<'_> {
-    /// Passes on the bands of a piece, whose positions count them. Those before the position `end`
-    /// are repeated.
+    /// Passes on the bands of a piece; positions count the bands. Bands before the position `end`
+    /// are marked: the killed run passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,

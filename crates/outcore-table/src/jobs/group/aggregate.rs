@@ -306,7 +306,7 @@ fn ordered(inner: &str) -> Option<(&str, &str)> {
     Some((inner[..at].trim(), inner[at + " order by ".len()..].trim()))
 }
 
-/// The values before which SQL has `distinct`.
+/// The operand `x` in SQL's `distinct x`.
 fn of_distinct(inner: &str) -> Option<&str> {
     let (word, of) = inner.split_once(char::is_whitespace)?;
     word.eq_ignore_ascii_case("distinct").then_some(of.trim())

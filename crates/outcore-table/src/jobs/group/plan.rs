@@ -141,8 +141,8 @@ impl Plan {
         })
     }
 
-    /// Returns the copies of the longest row of `input` that a job holds; it reads the columns of
-    /// the plan.
+    /// Returns the memory for all copies of the longest row of `input`, if the columns of the plan
+    /// are read.
     pub(super) fn costs(&self, input: &TableInput) -> RowCosts {
         let long_bytes = input.need().long_bytes;
         if long_bytes == 0 {

@@ -11,9 +11,9 @@
 //! The key of both is the group's key. So, in byte order, the states come first, in the order of
 //! the input, followed by each column's values in order.
 //!
-//! **Determinism.** When a table is emptied depends only on the rows of the piece, not on memory or
+//! **Determinism.** Only the rows of the piece determine when a table is emptied, not memory or
 //! threads. So sums of floats are the same for any number of threads; they do depend on row groups.
-//! For the same reason a run that continues another makes the same rows of each piece again.
+//! For the same reason, a run that continues a killed run makes the same rows from each piece.
 //!
 //! Bounds: a reader, a batch and [`TABLE_BYTES`] per thread.
 
@@ -32,7 +32,7 @@ use super::states::{States, Values};
 use super::table::KeyTable;
 use crate::input::{PieceQueue, TableInput, TableReader};
 use crate::jobs::rows_in::{
-    LEN_PIECES, ReadShape, Sample, ends_of, pieces_of, position_of, spread, take_made,
+    LEN_PIECES, ReadShape, Sample, each_piece, position_of, spread, take_made,
 };
 use crate::rows::RowCodec;
 
@@ -254,7 +254,7 @@ impl<'p> Worker<'p> {
         held_bytes + states_bytes + self.more_bytes >= TABLE_BYTES
     }
 
-    /// Whether, after enough rows, tables do not reduce the data.
+    /// Whether enough rows have shown that tables do not reduce the data.
     fn looks_apart(&self) -> bool {
         let held = self.groups.len().max(self.values.len());
         self.seen >= PROBE_ROWS && self.seen < 2 * PROBE_ROWS && held * 2 > self.seen
@@ -342,24 +342,21 @@ impl RowSource for GroupSource<'_> {
         if !taken.is_making(self.shape.readers_count, &self.begun) {
             return Ok(());
         }
-        let own = ends_of(taken.own);
-        self.queue.leave_out(pieces_of(taken.all));
         let mut reader = self.input.reader(self.shape.reader_bytes)?;
         let mut worker = Worker::new(self.plan);
-        reader.expect(own.iter().map(|(number, _)| self.input.pieces()[*number]));
-        for (number, end) in own {
-            self.make_piece(&mut reader, &mut worker, number, end, take)?;
-        }
-        while let Some((number, _)) = reader.take(&self.queue) {
-            self.make_piece(&mut reader, &mut worker, number, 0, take)?;
-        }
-        Ok(())
+        each_piece(
+            self.input,
+            &self.queue,
+            taken,
+            &mut reader,
+            |reader, number, end| self.make_piece(reader, &mut worker, number, end, take),
+        )
     }
 }
 
 impl GroupSource<'_> {
-    /// Passes on the states of the groups of a piece. States before the position `end` are
-    /// repeated.
+    /// Passes on the states of the groups of a piece. States before the position `end` are marked:
+    /// the killed run passed them on already.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,

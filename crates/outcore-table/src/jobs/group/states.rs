@@ -9,11 +9,11 @@
 //! - count: a varint
 //! - sum, mean of integers and decimals: the sum as a zigzag varint (32 bytes for 256 bits), the
 //!   number of values as a varint
-//! - sum, mean of floats: 8 bytes, a varint
+//! - sum, mean of floats: the sum in 8 bytes, the number of values as a varint
 //! - min, max, first, last: the length as a varint, and the value in arrow-row's form; zero bytes
 //!   mean no value yet
-//! - arg_min, arg_max: the same, but before the value comes the compared value in the same form,
-//!   with a 4-byte length
+//! - arg_min, arg_max: as for min, but before the value comes the compared value, in the same form
+//!   and with a 4-byte length
 //! - quantile: the number of values, a varint
 
 use std::sync::Arc;
@@ -383,7 +383,7 @@ impl States {
     }
 }
 
-/// Whether a value replaces the current one, or is the first.
+/// Whether a value replaces the current value, or is the first value.
 fn is_picked(kind: AggregateKind, held: &[u8], found: &[u8]) -> bool {
     held.is_empty()
         || match kind {

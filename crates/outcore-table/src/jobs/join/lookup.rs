@@ -2,8 +2,8 @@
 //!
 //! Contract: [`Right::load`] reads the right table into a hash table, or reports that the memory is
 //! too small. The table is then a [`Change`] of the left table. Rows come in the order of the left
-//! table, and the partners of a row in the order of the right one, for any number of threads. It
-//! serves joins that write no right row without a partner.
+//! table, and the partners of a row in the order of the right table, for any number of threads. It
+//! serves joins that write a right row only with a partner.
 //!
 //! Source: Graefe, "Query Evaluation Techniques for Large Databases" (ACM Computing Surveys 1993),
 //! section 5.3, in the case without overflow.
@@ -46,7 +46,7 @@ pub(super) struct Right<'p> {
     entries: Vec<Entry>,
     /// For each hash prefix, its first row.
     heads: Vec<AtomicU32>,
-    /// The right shift that gives a hash's prefix.
+    /// A hash shifted right by this many bits gives its prefix.
     shift: u32,
     batch_bytes: u64,
     _held: Reservation,

@@ -8,8 +8,8 @@
 //! The output has the columns of the left table, followed by those of the right table without its
 //! key columns. It is in the order of the key, nulls last. Within a key, rows are in the order of
 //! the left input, and the partners of a row in the order of the right input. Right rows without a
-//! partner follow; but if the key contains a null, which never matches, right rows come before left
-//! ones. So the output depends only on the inputs, not on memory or threads.
+//! partner follow. A key that contains a null never matches; for such a key, right rows come before
+//! left ones. So the output depends only on the inputs, not on memory or threads.
 //!
 //! The join is one sort (a sort-merge join: Graefe, "Query Evaluation Techniques for Large
 //! Databases", ACM Computing Surveys 1993, section 5.2). The engine sorts the rows of both tables

@@ -214,8 +214,8 @@ impl Plan {
         tolerance.exceeded(&cast(left, data_type)?, &cast(right, data_type)?)
     }
 
-    /// Appends encoded rows of a table; the first row is at `position`. Rows that cannot have a
-    /// partner and are not written without one are left out.
+    /// Appends encoded rows of a table; the first row is at `position`. Leaves out rows that cannot
+    /// have a partner, unless the join also writes rows without a partner.
     ///
     /// # Errors
     /// As [`RowCodec::encode`]. Usage: a value that does not fit the type of the comparison.
@@ -392,8 +392,8 @@ impl Plan {
         })
     }
 
-    /// Returns the copies of the longest rows of both tables that a job holds; it reads the columns
-    /// of the plan.
+    /// Returns the memory for all copies of the longest rows of both tables, if the columns of the
+    /// plan are read.
     pub(super) fn costs(&self, inputs: &[TableInput; 2]) -> RowCosts {
         let long_of = |which: Which| inputs[which as usize].need().long_bytes;
         let (left, right) = (long_of(Which::Left), long_of(Which::Right));
@@ -532,7 +532,7 @@ impl Side {
     }
 }
 
-/// Collects the columns that are needed of one table.
+/// Collects the columns of one table that are needed.
 struct Builder<'s> {
     schema: &'s SchemaRef,
     /// Columns and fields of objects that are read.

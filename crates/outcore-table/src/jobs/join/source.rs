@@ -177,8 +177,9 @@ impl JoinSource<'_> {
         }
     }
 
-    /// Passes on the rows of a piece; those before the position `end` are repeated. Rows whose key
-    /// is null may be left out, so positions count the rows that are made.
+    /// Passes on the rows of a piece. Rows before the position `end` are marked: the killed run
+    /// passed them on already. Rows whose key is null may be left out, so positions count the rows
+    /// that are made.
     fn make_piece(
         &self,
         reader: &mut TableReader<'_>,

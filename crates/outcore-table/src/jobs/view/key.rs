@@ -36,9 +36,9 @@ impl TableView {
         fields.collect()
     }
 
-    /// Returns the numbers of the rows whose first order columns have the values of `key`, a batch
-    /// of one row with these columns in that order. If there are none, the range is empty and
-    /// begins where they would be.
+    /// Returns the numbers of the rows that have the values of `key`, a batch of one row with the
+    /// first columns of the order. If there are none, the range is empty and begins where they
+    /// would be.
     ///
     /// # Errors
     /// Usage: other columns, or more than one row. Errors of reading the view.

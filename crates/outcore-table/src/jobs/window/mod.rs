@@ -91,8 +91,8 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
         data_bytes: input.stored_bytes(),
         sorts: Sorts::Whole,
     };
-    // If the memory does not hold all rows that are referred to at their longest, the job assumes
-    // fewer rows. The actual rows may be shorter.
+    // The rows that are referred to may not fit into the memory at their longest. The job then
+    // assumes fewer such rows. The actual rows may be shorter.
     let mut reach = plan.reach_of(&input);
     while reach > 1 && !room(&input, reach).is_enough() {
         reach /= 2;
@@ -117,7 +117,7 @@ pub fn window(job: &Job, ends: &TableEnds<'_>, wanted: &Window) -> Result<TableS
 }
 
 impl Window {
-    /// What determines the output, for the comparison with a killed run.
+    /// The options that determine the output, for the comparison with a killed run.
     fn said(&self) -> Vec<RowOption> {
         let names = |columns: &[KeyColumn]| {
             let names = columns.iter().map(KeyColumn::to_string);

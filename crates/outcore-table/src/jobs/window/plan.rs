@@ -12,8 +12,8 @@
 //! | the rest | the row in its codec's form |
 //! | 4 | `order_bytes`, little-endian |
 //!
-//! No encoded order is a prefix of another, so the position decides between rows that are equal in
-//! all columns, and the bytes after it decide nothing. [`Placed::of`] splits such a row.
+//! No encoded order is a prefix of another, so the position orders rows that are equal in all group
+//! and order columns, and the bytes after it do not matter. [`Placed::of`] splits such a row.
 
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ impl Plan {
         [&self.by.columns[..], &self.order.columns].concat()
     }
 
-    /// How many rows before and after a row are referred to.
+    /// How many rows before and after a row the window functions refer to.
     pub(super) fn reach(&self) -> (usize, usize) {
         let functions = self.columns.iter().map(|column| &column.function);
         functions.fold((0, 0), |(before, behind), function| match function {
@@ -169,7 +169,7 @@ impl Plan {
         (before.saturating_add(behind) as u64).min(input.rows_count())
     }
 
-    /// The copies of the longest row of `input` that a job holds, if `reach` such rows are referred
+    /// The memory for all copies of the longest row of `input`, if `reach` such rows are referred
     /// to.
     pub(super) fn costs(&self, input: &TableInput, reach: u64) -> RowCosts {
         let long_bytes = input.need().long_bytes;

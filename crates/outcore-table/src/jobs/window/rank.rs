@@ -17,7 +17,8 @@ impl RowRank {
         dense_rank: 1,
     };
 
-    /// The place of the next row of the group; `is_equal` if it has the same order values.
+    /// The place of the next row of the group; `is_equal` if that row has the same order values as
+    /// this one.
     pub(super) fn next(self, is_equal: bool) -> Self {
         let number = self.number + 1;
         match is_equal {
@@ -30,8 +31,8 @@ impl RowRank {
         }
     }
 
-    /// The index of the group's first row, if this is the place of row `row`; `None` if it comes
-    /// before row 0.
+    /// The index of the group's first row, if this is the place of row `row`; `None` if that first
+    /// row comes before row 0.
     pub(super) fn first_row(self, row: usize) -> Option<usize> {
         row.checked_sub(usize::try_from(self.number - 1).ok()?)
     }

@@ -172,7 +172,7 @@ fn what_is_searched(host: &dyn Host, args: &LookupArgs) -> Result<What> {
         is_lines: args.lines || args.zero_terminated,
         ..Asked::default()
     })?;
-    // Text has one order here, whatever its name is.
+    // Here all text is lines, whatever the name of its file is.
     Ok(if what.is_text() { What::Lines } else { what })
 }
 

@@ -1,8 +1,8 @@
 //! Lookups in files of records.
 //!
-//! Contract: that of the folder. If the keys do not fit in memory, they are looked up in groups,
-//! and the records that are found are also gathered in groups. The output is then a single file,
-//! which appears whole or not at all.
+//! Contract: as in [`super`]. If the keys do not fit in memory, they are looked up in groups, and
+//! the records that are found are also gathered in groups. The output is then a single file, which
+//! appears whole or not at all.
 //!
 //! Bounds: as [`outcore::primitives::lookup()`] for the keys that are looked up at a time; with
 //! `--values` keys that do not fit are looked up twice, because the length of a file must be known

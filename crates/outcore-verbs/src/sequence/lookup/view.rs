@@ -1,6 +1,6 @@
 //! Lookups in views, and in files of sorted lines as if they were views.
 //!
-//! Contract: that of the folder. Keys and results are in memory.
+//! Contract: as in [`super`]. Keys and results are in memory.
 
 use std::path::{Path, PathBuf};
 
@@ -143,7 +143,7 @@ struct Found {
     written: Done,
 }
 
-/// Says what will be done.
+/// Reports the lookup before it begins.
 fn begin(host: &dyn Host, job: &Job, place: &Path, output: &Path) {
     host.begin(json!({
         "inputs": [place.display().to_string()],
@@ -163,8 +163,9 @@ fn target_of(
     resources: &Resources,
 ) -> Result<(PathBuf, Target)> {
     let force = args.files.input.force;
-    let name = host.output(&args.files.output.output, force)?;
-    // The kind of a view is known once it is open; until then the name of the output tells it.
+    let name = host.names().output(&args.files.output.output, force)?;
+    // The kind of a view is known only after it has been opened. Until then, the name of the output
+    // decides.
     let extension = args.files.output.output.extension();
     let is_array = is_view && extension.is_some_and(|end| end == "npy");
     let holds = match args.values && !is_array {

@@ -13,14 +13,14 @@ use crate::key::record::NumberType;
 /// A row in which an operation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Its index in the batch.
+    /// The index of the row in the batch.
     pub(super) at: usize,
     /// The right operand.
     pub(super) operand: i64,
 }
 
 impl Step {
-    /// Whether it is an integer operation without a result for some operands.
+    /// Whether this is an integer operation that has no result for some operands.
     pub(super) fn may_fail(&self) -> bool {
         let Step::Arithmetic { operator, kind, .. } = self else {
             return false;

@@ -1,8 +1,8 @@
 //! Columns and the loops over them.
 //!
-//! Contract: a register is space for the values of a batch, of any type, aligned to 8 bytes: one
-//! per row, or `width` adjacent values per row of a program over vectors. Each loop is one
-//! operation over whole columns. Branches depend only on the operation and the type, and are
+//! Contract: a register is space for the values of a batch, of any type, aligned to 8 bytes. It has
+//! one value per row, or `width` adjacent values per row of a program over vectors. Each loop is
+//! one operation over whole columns. Branches depend only on the operation and the type, and are
 //! outside of the loop.
 
 use std::cmp::Ordering;
@@ -32,7 +32,7 @@ pub struct Rows<'b> {
 /// A column of results.
 #[derive(Debug, Clone, Copy)]
 pub struct Column<'s> {
-    /// The type of its values.
+    /// The type of the column's values.
     pub kind: ColumnType,
     /// The values, in the byte order of this machine, aligned to 8 bytes.
     pub bytes: &'s [u8],
@@ -70,7 +70,7 @@ pub(super) enum Step {
         kind: NumberType,
         a: usize,
         b: usize,
-        /// Conditions of a row under which its result matters.
+        /// Conditions of a row under which the operation's result matters.
         guards: Vec<Guard>,
     },
     /// `//` or `%` of integers by a constant.
@@ -483,7 +483,7 @@ pub(super) struct Field {
 }
 
 /// The values of a batch: `n` in total and `width` from each record. For a vector, these are
-/// adjacent values. Otherwise, they are the same value repeated.
+/// adjacent values. Otherwise, they are copies of one value.
 #[derive(Clone, Copy)]
 struct Lanes {
     n: usize,
@@ -508,8 +508,8 @@ fn load(to: &mut [u64], bytes: &[u8], field: Field, lanes: Lanes) {
         return;
     }
     let places: &mut [u8] = bytemuck::cast_slice_mut(to);
-    // Backwards: a single-precision value overwrites half-precision values that have already been
-    // read.
+    // The loop goes backwards, so that a single-precision value overwrites only half-precision
+    // values that have already been read.
     for at in (0..lanes.n).rev() {
         let half = half::f16::from_ne_bytes([places[2 * at], places[2 * at + 1]]);
         places[4 * at..4 * at + 4].copy_from_slice(&half.to_f32().to_ne_bytes());

@@ -2,8 +2,8 @@
 //!
 //! Model: T. Granlund, P. Montgomery, "Division by invariant integers using multiplication", PLDI
 //! 1994, figure 4.1, for 64 bits. Narrower numbers are divided as 64-bit numbers. Quotients are
-//! rounded down, so those of negative numbers are derived from non-negative ones: flipping all bits
-//! makes a negative number non-negative, and flips the quotient in the same way.
+//! rounded down, so the quotient of a negative number is derived from that of a non-negative one.
+//! Flipping all bits makes a negative number non-negative, and flips the quotient in the same way.
 //!
 //! Contract: for every number, including the minimum of its type, [`Divisor`] gives the same result
 //! as `//` and `%` in [`super::column`]. The divisor is never zero.

@@ -1,7 +1,6 @@
-//! Words of SQL, pandas, NumPy and awk, and how this language says the same.
+//! Words of SQL, pandas, NumPy and awk, and their equivalents in this language.
 //!
-//! Contract: only next steps of errors. Nothing here is part of the language, and each name is
-//! unknown to it.
+//! Contract: provides only the next steps of errors. No name here is part of the language.
 
 use outcore_io::units;
 
@@ -9,13 +8,13 @@ use super::functions::{Cast, Entry, FUNCTIONS as FUNCTIONS_HERE};
 
 /// The verbs that compute aggregates.
 const AGGREGATES: &str = "aggregates are for the verbs group-by and window, and for records reduce";
-/// How a column is written, for those who call or index something.
+/// The hint about columns, for users who call or index a name.
 pub(super) const NAME_ALONE: &str =
     "write the column's name alone, as in price > 1; in backquotes if it has a blank: `a b`";
 const WINDOWS: &str =
     "functions of other rows are for the verb window; `index` is the number of the row";
 
-/// How texts are quoted, for those whose program curls quotes.
+/// The hint about quotes, for users whose program writes curly quotes.
 const STRAIGHT: &str = "write straight quotes: 'Spain'";
 
 /// The functions in place of SQL's `extract`.
@@ -273,7 +272,8 @@ pub(super) fn are_decimal(one: &str, other: &str) -> bool {
     is_decimal(one) && is_decimal(other)
 }
 
-/// The function for a call of the method `called` of `of`; `behind` follows the parenthesis.
+/// The next step for a call of the method `called` on `of`; `behind` is the text after the
+/// parenthesis.
 fn method(of: &str, called: &str, behind: &str) -> String {
     if let Some(step) = function(called) {
         return step.to_owned();
@@ -317,7 +317,7 @@ fn is_of_path(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
-/// Whether a comma stands between the digits of one number, as in `1,000`.
+/// Whether a comma separates the digits of one number, as in `1,000`.
 fn is_grouped(before: &str, digits: &str) -> bool {
     let count = digits.chars().take_while(char::is_ascii_digit).count();
     before.ends_with(|c: char| c.is_ascii_digit()) && count == 3

@@ -25,16 +25,16 @@ pub enum Place {
 pub struct Entry {
     /// The function.
     pub function: Function,
-    /// Its names, the first of which the help shows.
+    /// The names of the function, the first of which the help shows.
     pub names: &'static [&'static str],
-    /// Names of its arguments; `[...]` encloses optional ones, `...` means any number of further
-    /// ones.
+    /// Names of the arguments; `[...]` encloses optional arguments, `...` means any number of
+    /// further ones.
     pub values: &'static str,
-    /// Its result.
+    /// The result of the function, in words.
     pub text: &'static str,
-    /// The group in which the help shows it.
+    /// The group in which the help shows the function.
     pub group: Group,
-    /// The evaluators that support it.
+    /// The evaluators that support the function.
     pub place: Place,
 }
 
@@ -52,7 +52,7 @@ impl Group {
     /// All groups, in the order of the help.
     pub const ALL: [Group; 4] = [Group::Numbers, Group::Choices, Group::Texts, Group::Times];
 
-    /// Its heading.
+    /// The heading of the group.
     pub const fn title(self) -> &'static str {
         match self {
             Group::Numbers => "Numbers",
@@ -169,7 +169,7 @@ pub enum CastType {
 /// A cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cast {
-    /// Its result type.
+    /// The result type of the cast.
     pub to: CastType,
     /// Whether an impossible conversion becomes null.
     pub is_tried: bool,
@@ -221,7 +221,7 @@ impl Cast {
 }
 
 impl Function {
-    /// Its entry in the list.
+    /// The function's entry in the list.
     pub fn entry(self) -> &'static Entry {
         // Entries are in the order of the enum.
         &FUNCTIONS[self as usize]
@@ -234,7 +234,7 @@ impl Function {
 }
 
 impl Entry {
-    /// Its signature, as `substr(s, first[, count])`.
+    /// The function's signature, as `substr(s, first[, count])`.
     pub fn form(&self) -> String {
         format!("{}({})", self.names[0], self.values)
     }
@@ -248,7 +248,7 @@ impl Entry {
         }
     }
 
-    /// Whether it accepts this number of arguments.
+    /// Whether the function accepts this number of arguments.
     pub(super) fn takes(&self, count: usize) -> bool {
         let named = |text: &str| text.split(',').filter(|part| has_name(part)).count();
         let needed = self.values.split('[').next().map_or(0, named);

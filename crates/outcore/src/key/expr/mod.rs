@@ -8,14 +8,14 @@
 //!
 //! A [`Program`] is an expression compiled for a [`Schema`], which defines the meaning of names. A
 //! program works on batches of at most [`BATCH_ROWS`] rows, one operation over a whole column at a
-//! time, so that the compiler can use vector instructions and the columns stay in the cache (Boncz,
+//! time. So the compiler can use vector instructions, and the columns stay in the cache (Boncz,
 //! Zukowski, Nes, "MonetDB/X100", CIDR 2005).
 //!
 //! Types of records follow NumPy 2's promotion, and literals take the type of the other operand
 //! (NEP 50). Integers wrap around. Casts truncate integers and clamp floats. An integer divided by
-//! zero, or raised to a negative power, is an error. It is not an error in a row where the result
-//! does not matter: on the right of `and` and `or`, and in the branches of `where` and `case`. NaN
-//! equals itself and is larger than all numbers, as in a sort.
+//! zero, or raised to a negative power, is an error. This is no error in a row where the result
+//! does not matter, such as on the right of `and` and `or`, and in the branches of `where` and
+//! `case`. NaN equals itself and is larger than all numbers, as in a sort.
 //!
 //! Vectors: `x[2]` is an element, and `x` alone is the whole vector. Operators and functions then
 //! work element by element, on vectors of one length and single numbers, and return a vector of
@@ -142,13 +142,13 @@ impl fmt::Display for ColumnType {
 /// A number, or an array of them, in the records of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaField {
-    /// Its name in expressions.
+    /// The name of the field in expressions.
     pub name: String,
-    /// The input that it belongs to.
+    /// The input to which the field belongs.
     pub input: usize,
-    /// Its offset in the record.
+    /// The offset of the field in the record.
     pub offset_bytes: usize,
-    /// Its type; `None` for bytes, which expressions cannot use.
+    /// The type of the field; `None` for bytes, which expressions cannot use.
     pub number: Option<Number>,
     /// Number of elements.
     pub count: usize,

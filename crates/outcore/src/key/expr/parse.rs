@@ -2,9 +2,9 @@
 //!
 //! Contract: one pass, with look-ahead only for a word that may be a column or the beginning of a
 //! longer construct. Nesting and the number of values are limited, so that reading a text, walking
-//! its tree and dropping it never exhaust the stack: a chain of operators is a tree as deep as its
-//! number of values. Errors are those of [`Cursor`]. Words such as `case`, `between` and `end` are
-//! columns wherever they cannot be anything else.
+//! its tree and dropping the tree never exhaust the stack. The limit on values is needed because a
+//! chain of operators is a tree as deep as its number of values. Errors are those of [`Cursor`].
+//! Words such as `case`, `between` and `end` are columns wherever they cannot be anything else.
 
 use outcore_io::{Error, Result};
 
@@ -70,9 +70,9 @@ const WORDS: [&str; 8] = ["and", "or", "not", "in", "is", "null", "true", "false
 const BEHIND: [&str; 10] = [
     "and", "or", "not", "in", "is", "mod", "between", "like", "ilike", "as",
 ];
-/// The hint for those who write a cast in another notation.
+/// The hint for users who write a cast in another notation.
 const TYPES_CALLED: &str = "a type is a function here: i64(price), text(n), date(day)";
-/// The hint for those who write an operator to test a pattern.
+/// The hint for users who test a pattern with an operator.
 const PATTERNS: &str = "regexp_matches(name, 'S.*') tests a pattern";
 
 /// Parses a whole text.

@@ -61,7 +61,7 @@ fn named_value(expr: &Expr, error: Error) -> Error {
 /// A program, and the vector that makes it a program over vectors.
 struct Compiled {
     program: Program,
-    /// Its name and its number of elements.
+    /// The name of the vector, and its number of elements.
     vector: Option<(String, usize)>,
 }
 
@@ -123,7 +123,7 @@ impl Program {
         Ok(compiler.finish(result, ColumnType::Bool).program)
     }
 
-    /// The type of its results.
+    /// The type of the program's results.
     pub fn kind(&self) -> ColumnType {
         self.kind
     }
@@ -143,7 +143,7 @@ impl Program {
         self.steps.iter().any(Step::may_fail)
     }
 
-    /// Bytes of its space.
+    /// Bytes of the program's space.
     pub(crate) fn space_bytes(&self) -> usize {
         self.registers * self.rows_max() * self.width * 8
     }

@@ -49,7 +49,7 @@ pub struct Between {
     pub least: Expr,
     /// The upper end.
     pub most: Expr,
-    /// Whether the value must be between them, or must not be.
+    /// Whether the value must be between the ends, or must not be.
     pub is_so: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Named {
     pub name: String,
     /// The values.
     pub value: Expr,
-    /// Whether it was written as `value as name`.
+    /// Whether the expression was written as `value as name`.
     pub is_alias: bool,
 }
 
@@ -122,7 +122,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    /// Whether it is a comparison.
+    /// Whether the operator is a comparison.
     pub const fn is_comparison(self) -> bool {
         use Binary::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
         matches!(
@@ -143,7 +143,7 @@ impl Binary {
         }
     }
 
-    /// Its notation.
+    /// The notation of the operator.
     pub const fn sign(self) -> &'static str {
         match self {
             Binary::Add => "+",
@@ -182,7 +182,7 @@ impl Expr {
         Expr::Cast(cast, Box::new(self))
     }
 
-    /// The columns and fields of objects that it reads, each once.
+    /// The columns and fields of objects that the expression reads, each once.
     pub fn columns(&self) -> Vec<&str> {
         let mut names = Vec::new();
         self.visit(&mut |expr| {

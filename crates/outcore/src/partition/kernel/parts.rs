@@ -2,8 +2,8 @@
 //! has lines.
 //!
 //! Contract: [`split_past_caches`] moves each key to the next place of its part, as a plain loop
-//! does, but gathers keys in a line of their part and writes whole lines past the caches. So a line
-//! of the area is not read before it is overwritten, and one line per part stays in the
+//! does. However, it gathers keys in a line of their part and writes whole lines past the caches.
+//! So a line of the area is not read before it is overwritten, and one line per part stays in the
 //! second-level cache. The result is in memory afterwards, not in the caches. Models and reasons:
 //! [`super`]. Memory: [`lines_bytes`], from the caller.
 
@@ -11,8 +11,8 @@ use bytemuck::{Pod, cast_slice_mut, pod_align_to_mut};
 
 use super::{LINE_BYTES, Line, fence, store_line};
 
-/// Whether there are stores that do not read the line that they overwrite; without them lines are
-/// slower than plain stores.
+/// Whether the machine has stores that do not read the line that they overwrite. Without such
+/// stores, lines are slower than plain stores.
 pub(crate) const HAS_STORES_PAST_CACHES: bool = cfg!(target_arch = "x86_64");
 
 /// Bytes of memory for the lines of this many parts, at any alignment.
@@ -52,8 +52,8 @@ pub(crate) fn split_past_caches<K: Pod>(
             end_line(bytes, (place + 1) * size_of::<K>(), line);
         }
     }
-    // If parts meet in a line, the last of them has written all of it; the keys of the others are
-    // written after this fence.
+    // If several parts share a line, the last of these parts has written the whole line. The keys
+    // of the other parts are written after this fence.
     fence();
     let mut begin = 0;
     for (line, &end) in lines.iter_mut().zip(&*places) {

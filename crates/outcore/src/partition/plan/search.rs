@@ -183,7 +183,7 @@ fn keep_resident<P: Planned>(plan: &mut P) {
 }
 
 /// Enlarges windows until they keep a fast drive busy throughout the distribution, if a small part
-/// of the memory is enough. As resident segments, that part would save less.
+/// of the memory is enough. Used for resident segments, that memory would save less.
 fn widen<P: Planned>(plan: &mut P) {
     let before_bytes = plan.reservations().bytes();
     let limit_bytes = plan
@@ -218,7 +218,8 @@ fn widen<P: Planned>(plan: &mut P) {
 }
 
 /// The plan that `best` finds for `job`. It uses fewer threads if the memory is too small for all
-/// of them, or if each thread then has enough memory to save a distribution, and with it time.
+/// of them. It also does so if each thread then has enough memory to save a distribution, and thus
+/// time.
 pub(crate) fn on_fewer_threads<P: Planned>(
     job: JobSize,
     best: impl Fn(JobSize) -> Option<P>,

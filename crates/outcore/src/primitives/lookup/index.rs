@@ -162,9 +162,9 @@ pub fn build_index(
 struct Borders(Mutex<BTreeMap<u64, Border>>);
 
 enum Border {
-    /// The last element before it.
+    /// The last element before the border.
     Front(Vec<u8>),
-    /// The first element after it.
+    /// The first element after the border.
     Behind(Vec<u8>),
 }
 
@@ -411,7 +411,7 @@ impl Index {
         &self.firsts[place as usize * self.element_bytes..][..self.element_bytes]
     }
 
-    /// Number of elements that it holds of a stretch of whole blocks.
+    /// Number of elements that the index holds of a stretch of whole blocks.
     fn kept(&self, stretch: &Stretch) -> u64 {
         stretch.blocks().div_ceil(self.step)
     }
@@ -479,7 +479,7 @@ impl Sorted<'_> {
     /// Finds all ranks by one read for each block that contains one; returns the bytes read.
     pub(super) fn find_by(&self, index: &Index, wanted: &mut [Wanted<'_>]) -> Result<u64> {
         self.job.control.check()?;
-        // The number of a block, its first rank, and the key that it is for.
+        // The number of a block, its first rank, and the key for which the block is read.
         let mut asked: Vec<(u64, u64, usize)> = Vec::new();
         for (place, key) in wanted.iter_mut().enumerate() {
             if let Some((stretch, number)) = self.narrow_by(index, key) {

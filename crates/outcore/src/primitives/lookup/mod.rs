@@ -12,7 +12,7 @@
 //! search: Perl, Itai, Avni, CACM 1978). After some rounds, every other round reads the middle
 //! block. The result for a key also narrows the range of adjacent keys. A round reads each block
 //! once, in the order of the file, with as many reads in flight as the drives support
-//! ([`gather_each`]), and narrows its keys as soon as the block arrives.
+//! ([`gather_each`]). It narrows the keys of a block as soon as the block arrives.
 //!
 //! Bounds: two or three blocks of 4 KiB per key if elements are evenly spread, and at worst twice
 //! the logarithm of the number of blocks. A block is twice as long if elements cross block
@@ -53,10 +53,10 @@ const KEYS_MIN: usize = 64;
 /// Whether elements equal to a key count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Side {
-    /// They do not: the rank of the first equal element.
+    /// Elements equal to the key do not count: the rank of the first equal element.
     #[default]
     Left,
-    /// They do: the rank after the last equal element.
+    /// Elements equal to the key count: the rank after the last equal element.
     Right,
 }
 
@@ -168,9 +168,9 @@ fn find_ranks(
     Ok((ranks, summary))
 }
 
-/// Predicted read bytes of a lookup of `keys` keys in files of `data_bytes` of elements of
-/// `element_bytes`: three blocks per key, or one block with an index, but no more than the files
-/// have.
+/// Predicted read bytes of a lookup of `keys` keys in files with `data_bytes` of elements of
+/// `element_bytes`. A key takes three blocks, or one block with an index; the sum is at most the
+/// bytes of the files.
 pub fn lookup_read_bytes(keys: u64, data_bytes: u64, element_bytes: usize, has_index: bool) -> u64 {
     let blocks = if has_index { 1 } else { 3 };
     let block_bytes = BLOCK_BYTES.max(element_bytes) as u64;
@@ -229,7 +229,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Number of reads that cover it.
+    /// Number of reads that cover the stretch.
     fn blocks(&self) -> u64 {
         self.count / self.block_elements
     }

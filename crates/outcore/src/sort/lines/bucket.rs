@@ -29,15 +29,15 @@ pub(super) struct FromTable {
 pub(super) struct TableLines {
     pub(super) from: Vec<FromTable>,
     pub(super) lines: u64,
-    /// With terminators.
+    /// The bytes of these lines, with terminators.
     pub(super) bytes: u64,
     /// Whether the bucket's lines have the key of the bucket before it, because a bucket was split.
     pub(super) is_continuation: bool,
-    /// Whether it was split off a bucket of equal keys with several lines.
+    /// Whether the bucket was split off a bucket of equal keys with several lines.
     pub(super) is_repeated: bool,
     /// Among equal lines that were only counted, those of the second of two sides.
     pub(super) second_side: u64,
-    /// Whether it holds no lines, but only the totals of all buckets before it.
+    /// Whether the bucket holds no lines, but only the totals of all buckets before it.
     pub(super) is_total: bool,
 }
 
@@ -75,7 +75,7 @@ impl Space {
         REF_BYTES * self.lines + self.key_bytes
     }
 
-    /// The maximum of both.
+    /// The larger of both, figure by figure.
     pub(super) fn and(self, other: Space) -> Space {
         Space {
             area_bytes: self.area_bytes.max(other.area_bytes),
@@ -84,7 +84,7 @@ impl Space {
         }
     }
 
-    /// Whether it is enough for another.
+    /// Whether this memory is enough for a bucket that needs `other`.
     pub(super) fn holds(&self, other: &Space) -> bool {
         self.area_bytes >= other.area_bytes
             && self.lines >= other.lines
@@ -105,12 +105,12 @@ impl LineBucket {
         }
     }
 
-    /// Largest number of its lines that may be written.
+    /// Largest number of the bucket's lines that may be written.
     pub(super) fn lines_max(&self) -> u64 {
         self.counts.items + self.kind.lines
     }
 
-    /// The memory for sorting it; `has_keys` if keys must be made.
+    /// The memory for sorting the bucket; `has_keys` if keys must be made.
     pub(super) fn space(&self, has_keys: bool) -> Space {
         if self.copies_of.is_some() {
             return Space::default();
@@ -120,7 +120,7 @@ impl LineBucket {
             Location::Scratch { .. } => segment.stored_bytes() as u64,
         });
         let heads_bytes = KEY_HEAD_BYTES * self.counts.items;
-        // After each line from a table.
+        // A count follows each line from a table.
         let counts_bytes = COUNT_BYTES as u64 * self.kind.lines;
         Space {
             area_bytes: block_ceil(stored.sum::<u64>() + self.kind.bytes + counts_bytes),

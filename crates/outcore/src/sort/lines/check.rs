@@ -30,9 +30,9 @@ const BLOCKS: usize = 8;
 /// The first line that is out of order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disorder {
-    /// Its file.
+    /// The file with the line.
     pub path: PathBuf,
-    /// Its number in that file, from 1.
+    /// The number of the line in that file, from 1.
     pub line_number: u64,
     /// The line without its terminator, or its first bytes.
     pub line: Vec<u8>,

@@ -35,7 +35,7 @@ pub(super) struct Context<'a> {
     pub(super) skipped: AtomicU64,
     /// For two compared sides: lines only in the first, only in the second, in both.
     pub(super) sides: [AtomicU64; 3],
-    /// Sums the lines that are read, if the output is read back and has all of them.
+    /// Sums the lines that are read, if the output contains all lines and is read back.
     pub(super) read: Option<&'a Tally>,
     /// Sums the lines that are kept, if lines are omitted.
     pub(super) kept: Option<&'a Tally>,
@@ -70,9 +70,9 @@ impl Context<'_> {
         self.job.budget.left_bytes(SORTING)
     }
 
-    /// Handles a line without a key, which begins at a byte of the data of a part if it was read:
-    /// counts it or returns an error, according to the options. Ignores a blank line that is not a
-    /// record.
+    /// Handles a line without a key: counts it or returns an error, according to the options.
+    /// Ignores a blank line that is not a record. For a line that was read, `place` is its part and
+    /// its first byte in the data of that part.
     pub(super) fn no_key(&self, place: Option<(usize, u64)>, why: &NoKey) -> Result<()> {
         let Some((part, at_bytes)) = place else {
             let cause = format!("a row has no key: {}", why.0);
@@ -113,7 +113,7 @@ pub(super) fn keyless(
     }
 }
 
-/// Like `keyless`, for a known line number.
+/// The error for a line without a key, whose number is known.
 pub(super) fn keyless_line(part: &InputPart, number: u64, why: &NoKey) -> Error {
     let cause = format!("line {number} has no key: {}", why.0);
     Error::new(Kind::Corrupt, "read lines", cause)

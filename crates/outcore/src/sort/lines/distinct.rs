@@ -170,7 +170,7 @@ fn is_equal(area: &[u8], a: &Ref, b: &Ref) -> bool {
 pub(super) struct Times(Slots);
 
 impl Times {
-    /// Takes those words of the references that are above 1.
+    /// Keeps the words of the references, where they are above 1.
     ///
     /// # Panics
     /// If a word has more than 32 bits; a bucket has fewer strings than that.
@@ -233,8 +233,8 @@ mod tests {
     fn any_lines() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let line = prop_oneof![
             prop::collection::vec(prop_oneof![Just(0u8), Just(b'a')], 0..4),
-            // Few of each length, so that there are duplicates: around the length that is compared
-            // at once, and beyond it.
+            // Few different lines of each length, so that there are duplicates. The lengths are
+            // around the length that is compared at once, and beyond it.
             (61usize..67, 0u8..3).prop_map(|(len, last)| [vec![b'a'; len], vec![last]].concat()),
             (150usize..153, 0u8..3)
                 .prop_map(|(len, first)| [vec![first], vec![b'a'; len]].concat()),

@@ -2,8 +2,8 @@
 //!
 //! Model: PALID (SPAA 2025), section 3 (in-memory bucketer, batched writer) and 4 (samplesort).
 //!
-//! Contract: each worker takes stretches of the input, finds their lines, makes their keys if lines
-//! are not their own keys, routes a batch and copies each line with its terminator once
+//! Contract: each worker takes stretches of the input, finds their lines, and makes keys if lines
+//! are not their own keys. It routes a batch and copies each line with its terminator once
 //! ([`crate::partition::pass`]). In buckets of equal keys, lines that are their own keys are only
 //! counted. If one line per key is written, all lines except for the first in the order are only
 //! counted as well. Lines that a worker has in a table of distinct lines are not moved.
@@ -51,8 +51,9 @@ struct Best {
 }
 
 impl Best {
-    /// Whether a line, with its framing, comes before it. Terminators are not compared: some bytes
-    /// are smaller than a terminator, but a line that is a prefix of another comes first.
+    /// Whether a line, with its framing, comes before the one to be written. Terminators are not
+    /// compared: some bytes are smaller than a terminator, but a line that is a prefix of another
+    /// comes first.
     fn is_behind(&self, context: &Context<'_>, line: &[u8], position: u64) -> bool {
         let content = |line| context.framing.content(line);
         let (line, best) = (content(line), content(&self.line));

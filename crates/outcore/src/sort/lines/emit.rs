@@ -1,8 +1,8 @@
 //! Lines in order, as a stream of bytes that the output may divide anywhere.
 //!
 //! Contract: a [`Gather`] returns the lines that references point to, each with its framing in the
-//! area, and preceded by its count if requested (as in `uniq -c`: seven places, a space; or as a
-//! field of CSV). A line may continue in the next chunk.
+//! area. If requested, a count precedes each line, as in `uniq -c` (seven places, a space) or as a
+//! field of CSV. A line may continue in the next chunk.
 
 use super::refs::Ref;
 use crate::partition::kernel::{FETCH_AHEAD, copy_item};

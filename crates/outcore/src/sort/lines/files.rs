@@ -50,7 +50,7 @@ impl FileSizes {
         (1 + self.ahead) * files.max(1)
     }
 
-    /// Memory for them.
+    /// Memory for the blocks.
     pub(super) fn pool_bytes(&self, files: usize) -> u64 {
         Pool::total_bytes(self.block_bytes, self.slots(files))
     }
@@ -78,7 +78,7 @@ pub(super) struct FileReader<'a> {
 /// A read of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BlockRead {
-    /// The token of its file.
+    /// The token of the read's file.
     token: u64,
     from_bytes: u64,
 }
@@ -86,7 +86,7 @@ pub(super) struct BlockRead {
 /// A block that is being read.
 struct Coming {
     from_bytes: u64,
-    /// The range of its data.
+    /// The range of the block's data.
     inside: Range<usize>,
     buf: Option<Buf>,
 }
@@ -312,7 +312,7 @@ impl<'a> LineFile<'a> {
         }
     }
 
-    /// Whether its next block has been requested and has not arrived.
+    /// Whether the file's next block has been requested and has not arrived.
     fn is_waiting(&self) -> bool {
         self.coming.front().is_some_and(|next| next.buf.is_none())
     }

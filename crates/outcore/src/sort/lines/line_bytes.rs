@@ -19,7 +19,7 @@ const WORDS: usize = BLOCK_BYTES / 8;
 type Block = [u8; BLOCK_BYTES];
 type Words = [u64; WORDS];
 
-/// As many ones as zeros; the mask of each length is a slice.
+/// A block of ones and a block of zeros; the mask of each length is a slice of both.
 const MASKS: [u8; 2 * BLOCK_BYTES] = {
     let mut masks = [0; 2 * BLOCK_BYTES];
     let mut at = 0;
@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(hashes.len(), (1 << 16) + 256);
         for half in [0, 32] {
             let halves: HashSet<u32> = hashes.iter().map(|hash| (hash >> half) as u32).collect();
-            // Among this many random 32-bit numbers, half a pair is expected to be equal.
+            // Among this many random 32-bit numbers, the expected number of equal pairs is one
+            // half.
             assert!(hashes.len() - halves.len() < 10);
         }
     }

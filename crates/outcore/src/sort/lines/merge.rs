@@ -44,13 +44,13 @@ const CHUNKS: usize = 4;
 const FIXED_BYTES: u64 = 2 << 20;
 const OUTPUT: &str = "output chunks";
 
-/// The files and the keys of their current lines.
+/// The files, and the keys of the files' current lines.
 struct Runs<'a> {
     files: Vec<LineFile<'a>>,
     keys: Vec<Vec<u8>>,
     is_over: Vec<bool>,
     rank: Rank,
-    /// Not used any more once a file is found to be unsorted.
+    /// The coding, which is not used after a file turns out to be unsorted.
     coding: Coding,
     order: &'a dyn SortKey,
     /// Whether lines are their own keys.
@@ -289,12 +289,13 @@ fn ledger(sizes: FileSizes, memory_bytes: u64, files: usize) -> Ledger {
         .always(EDGES, EDGES_BYTES)
         .always(files::INPUT, sizes.pool_bytes(files))
         .always(OUTPUT, Pool::total_bytes(sizes.chunk_bytes(), CHUNKS))
-        // The files' lines and keys grow up to this.
+        // The files' lines and keys may take all of the remaining memory.
         .during("merge", "lines and keys", 0)
         .filled("merge", "lines and keys", memory_bytes)
 }
 
-/// Size of lines for which `memory_bytes` has room: each may have a key of the same length.
+/// The most bytes of lines for which `memory_bytes` has room. Each line may need a key as long as
+/// itself.
 pub(super) fn lines_bytes_max(memory_bytes: u64, order: &dyn SortKey) -> usize {
     let copies = if order.is_item() { 1 } else { 2 };
     (memory_bytes / copies) as usize

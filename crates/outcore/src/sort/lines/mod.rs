@@ -63,7 +63,7 @@ pub enum OnNoKey {
     /// The job fails with an error that names the line.
     #[default]
     Fail,
-    /// They are skipped and counted.
+    /// Lines without a key are skipped and counted.
     Skip,
 }
 
@@ -109,8 +109,8 @@ pub enum Places {
 pub struct LineSortOptions {
     /// The byte that ends a line.
     pub terminator: u8,
-    /// The byte that ends the lines that messages count, if a sorted line may contain several of
-    /// them; the terminator also ends one.
+    /// The byte that ends a line where messages count lines, if a sorted line may contain several
+    /// such lines. The terminator also ends one.
     pub inner_end: Option<u8>,
     /// The separator of CSV fields, if each line is assumed to be a whole record and this has not
     /// been checked: a record that spans lines is then an error of kind

@@ -72,7 +72,7 @@ impl Coding {
             true => value ^ UNIT_MASK,
             false => value,
         };
-        // Plus one, because only the code of an equal key may be less than that of any other.
+        // One is added, so that no code is as small as the code of a key that is equal to its base.
         ((1 + UNITS_MAX - units) << UNIT_BITS) | value
     }
 

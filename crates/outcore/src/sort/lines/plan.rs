@@ -9,8 +9,8 @@
 //! Memory holds what all distributions need, plus the longest line that is being assembled and the
 //! tables. While buckets are sorted, it holds keys, and 32 bytes per line for a reference and its
 //! copy. The memory limits the length of the longest line, unless that length was measured or is
-//! known for rows ([`LineSize::longest`]). Then there is room for one line of that length at a time
-//! in each phase; in the distributions, for one per thread.
+//! known for rows ([`LineSize::longest`]). Then each phase has room for one line of that length at
+//! a time, and the distributions for one per thread.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -97,9 +97,9 @@ pub struct LineSize {
 /// The longest line of a sort.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongLine {
-    /// Its length, with its framing.
+    /// The length of the line, with its framing.
     pub bytes: u64,
-    /// The length of its key; ignored if lines are their own keys.
+    /// The length of the line's key; ignored if lines are their own keys.
     pub key_bytes: u64,
     /// Whether buckets of one key are sorted one after another in the same memory.
     pub is_grouped: bool,
@@ -108,7 +108,7 @@ pub struct LongLine {
 /// The plan for a sort of lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinePlan {
-    /// The size that it is for.
+    /// The size for which the plan was made.
     pub size: LineSize,
     /// Buckets, buffers and traffic.
     pub common: PartitionPlan,
@@ -152,7 +152,7 @@ impl LineSize {
         })
     }
 
-    /// Whether a plan for it exists.
+    /// Whether a plan for lines of this size exists.
     pub fn has_plan(self) -> bool {
         let size = LineSize {
             line_bytes: self.line_bytes.max(1.0),
@@ -302,7 +302,7 @@ impl Planned for LinePlan {
             .during("sort", SORTING, sorting_bytes.max(self.long_bucket_bytes()))
     }
 
-    /// Lines leave a part of most segments empty.
+    /// Counts more segments than the data fill, because lines leave a part of most segments empty.
     fn segments_wanted(&self) -> (u64, u64) {
         let segments = self.data_segments() + self.slots_in_use(SPLIT_BUCKETS) as u64;
         (segments, segments)
@@ -379,7 +379,7 @@ pub(crate) fn lines_text(data_bytes: u64, line_bytes: u64) -> String {
 fn table_bytes(size: &LineSize) -> u64 {
     let allowed = size.memory_bytes as f64 * 0.6 / size.threads as f64;
     match size.distinct {
-        // A table copies the lines that do not fit.
+        // A table copies the lines that do not fit, so it is not used for long lines.
         Some(distinct) if size.is_unique && size.longest.is_none() => {
             // 1.5 times the bytes, because the number is an estimate.
             let wanted = 1.5 * distinct as f64 * (size.line_bytes + TABLE_ENTRY_BYTES);

@@ -124,7 +124,7 @@ pub(crate) fn sort_refs<T: Tie>(area: &[u8], refs: &mut [Ref], depth: usize, tie
         if group.len() < RADIX {
             group.sort_unstable_by_key(|r| r.word);
         } else {
-            // The first group of this many is the largest.
+            // The first group that needs space is the largest.
             if space.is_empty() {
                 space.resize(space_len(group.len()), group[0]);
             }

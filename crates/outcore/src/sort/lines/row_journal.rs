@@ -1,9 +1,9 @@
 //! The journal of a sort of rows whose sink writes one file.
 //!
-//! Contract: [`RowJournal`] goes along with a job on rows from its beginning to its output's name.
-//! It finds what a killed run has left, before the caller divides the memory. A run that continues
-//! it has the threads, the seed and the memory of that run, so that its parts are the same.
-//! [`RowJournal::claim`] compares the jobs and gives the directory for the output;
+//! Contract: a [`RowJournal`] accompanies a job on rows from its beginning until its output has its
+//! name. It finds the leftovers of a killed run before the caller divides the memory. A run that
+//! continues a killed one uses its threads, its seed and its memory, so that both make the same
+//! parts. [`RowJournal::claim`] compares the jobs and gives the directory for the output;
 //! [`super::sort_rows_with`] makes the checkpoints; [`RowJournal::publish`] gives the output its
 //! name. Then scratch is removed, and the journal last.
 
@@ -29,22 +29,23 @@ const MEMORY: &str = "memory of the continued run";
 /// An option that changes the bytes of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowOption {
-    /// Its name in words.
+    /// The name of the option in words.
     pub name: &'static str,
-    /// Its value as text.
+    /// The value of the option as text.
     pub value: String,
 }
 
 /// The place for an output.
 pub enum Claimed {
-    /// A killed run of the same job had put it in place, with these numbers of rows.
+    /// A killed run of the same job had put the output in place, with these numbers of rows.
     Finished {
         /// Rows read.
         rows_in: u64,
         /// Rows written.
         rows_out: u64,
     },
-    /// A private directory next to it, which may hold the unfinished one of a killed run.
+    /// A private directory next to the output, which may hold the unfinished output of a killed
+    /// run.
     Dir(PrivateDir),
 }
 
@@ -57,7 +58,7 @@ pub struct RowJournal {
     end: Option<RowsEnd>,
 }
 
-/// What is left of a sort whose output has no name yet.
+/// The parts of a sort that are kept until its output has a name.
 pub(super) struct RowsEnd {
     /// The volume on which the journal and scratch are open.
     pub(super) volume: Arc<Volume>,
@@ -68,7 +69,7 @@ pub(super) struct RowsEnd {
 }
 
 impl RowsEnd {
-    /// Moves itself to the journal of rows. Without one, returns its record and its scratch.
+    /// Moves itself to the journal of rows. Without a journal, returns the record and the scratch.
     pub(super) fn kept_by(
         self,
         journal: Option<&mut RowJournal>,

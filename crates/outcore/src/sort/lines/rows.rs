@@ -92,7 +92,7 @@ impl RowBatch {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -168,12 +168,12 @@ pub struct TakenRows<'a> {
     pub own: &'a [u64],
     /// The positions after the stretches of rows that any thread took.
     pub all: &'a [u64],
-    /// Threads that took any.
+    /// Threads that took any rows.
     pub threads_count: usize,
 }
 
 impl TakenRows<'static> {
-    /// No rows: the run begins.
+    /// No rows, for a run that does not continue another one.
     pub const NONE: Self = TakenRows {
         own: &[],
         all: &[],
@@ -182,8 +182,9 @@ impl TakenRows<'static> {
 }
 
 impl TakenRows<'_> {
-    /// Whether this thread makes rows. A thread with rows of its own always does. Others do as long
-    /// as there are fewer than `threads_max` threads that make rows; `begun` counts these others.
+    /// Whether this thread makes rows. A thread with rows of its own always makes rows. Other
+    /// threads do so as long as fewer than `threads_max` threads make rows; `begun` counts these
+    /// others.
     pub fn is_making(&self, threads_max: usize, begun: &AtomicUsize) -> bool {
         !self.own.is_empty()
             || self.threads_count + begun.fetch_add(1, Ordering::Relaxed) < threads_max
@@ -195,7 +196,7 @@ impl TakenRows<'_> {
 pub struct MeanRow {
     /// A row, including its four-byte length.
     pub row_bytes: f64,
-    /// Its key.
+    /// The key of a row.
     pub key_bytes: f64,
 }
 
@@ -204,7 +205,7 @@ pub struct MeanRow {
 pub struct LongRow {
     /// The row, including its four-byte length.
     pub row_bytes: u64,
-    /// Its key.
+    /// The key of the row.
     pub key_bytes: u64,
 }
 
@@ -233,7 +234,7 @@ pub trait RowSource: Sync {
         Forecast::NOTHING
     }
 
-    /// The cost of its sample, which was taken before the sort.
+    /// The cost of the source's sample, which was taken before the sort.
     fn sampled(&self) -> Sampled {
         Sampled::default()
     }
@@ -263,7 +264,7 @@ pub trait RowSource: Sync {
     /// The errors of [`RowSource::sample`].
     fn make(&self, take: &mut TakeRows<'_>) -> Result<()>;
 
-    /// Like [`RowSource::make`], in a run that continues a killed one: repeats the rows that this
+    /// Like [`RowSource::make`], in a run that continues a killed one. Repeats the rows that this
     /// thread had [taken](TakenRows), in the same order, and goes on with the rows that no thread
     /// has taken.
     ///
@@ -277,7 +278,7 @@ pub trait RowSource: Sync {
     /// if their generator does not publish the result itself.
     ///
     /// # Errors
-    /// Usage: it has changed.
+    /// Usage: the origin has changed.
     fn check(&self) -> Result<()> {
         Ok(())
     }
@@ -286,7 +287,7 @@ pub trait RowSource: Sync {
 /// Whole parts of rows in an output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PartsInOutput {
-    /// Their number.
+    /// The number of these parts.
     pub parts: usize,
     /// What the sink of a run that continues must know.
     pub state: Vec<u8>,
@@ -300,7 +301,7 @@ pub trait RowSink: Sync {
         0
     }
 
-    /// Bytes that it will write to files that the engine does not see.
+    /// Bytes that the sink will write to files that the engine does not see.
     fn written_forecast(&self) -> Forecast {
         Forecast::NOTHING
     }
@@ -362,7 +363,7 @@ pub trait RowPart {
         None
     }
 
-    /// Called after the last of its rows. May wait for the parts before it, which other threads
+    /// Called after the last row of the part. May wait for the parts before it, which other threads
     /// take.
     ///
     /// # Errors

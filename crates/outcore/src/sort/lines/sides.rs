@@ -64,7 +64,8 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// Its mark: neither newline nor NUL, and smaller for the first side than for the second.
+    /// The mark of the side: neither newline nor NUL, and smaller for the first side than for the
+    /// second.
     pub(super) fn mark(self) -> u8 {
         match self {
             Side::First => b'1',

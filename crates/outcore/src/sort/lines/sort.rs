@@ -89,7 +89,7 @@ pub fn sort_lines(
         Err(error) if source.is_too_long(&error) => error,
         sorted => return sorted,
     };
-    // Again, with room for one long line at a time. Another plan needs another journal.
+    // Sorts again, with room for one long line at a time. Another plan needs another journal.
     forget(job, &output)?;
     let volume = Volume::new(Arc::clone(&job.device), &[])?;
     let parts = open_inputs(&volume, inputs, 1, Access::Read)?;
@@ -120,13 +120,13 @@ pub(super) trait ItemSource: Sync {
     fn framing(&self) -> ItemFraming;
     /// Bytes of all items, as far as they are known.
     fn data_bytes(&self, ends: &Ends<'_>) -> u64;
-    /// Memory for generating them.
+    /// Memory for generating the items.
     fn memory_bytes(&self) -> u64;
-    /// Bytes that will be read to generate them, in place of the files.
+    /// Bytes that will be read to generate the items, in place of the files.
     fn read_forecast(&self) -> Option<Forecast> {
         None
     }
-    /// The cost of its sample, as far as it was taken before the sort.
+    /// The cost of the source's sample, as far as the sample was taken before the sort.
     fn sampled(&self) -> Sampled {
         Sampled::default()
     }
@@ -342,7 +342,7 @@ pub(super) fn sort_from<S: ItemSource>(
     let (record, scratch) = end.kept_by(journal);
     let read_back = read_back_of(whole_job, tally.as_ref(), order, options);
     let unnamed = sorted.unnamed(staged, record, read_back);
-    // Its memory is free for the check of the output.
+    // The memory of the sort is free for the check of the output.
     drop(planned);
     let mut served = ends.close(whole_job, phases, unnamed, scratch, false, &plan.phases)?;
     served.scratch_bytes = scratch_bytes;
@@ -451,7 +451,7 @@ impl Sorted {
         }
     }
 
-    /// What is left of a sort of rows until its output has a name.
+    /// The parts of a sort of rows that are kept until its output has a name.
     fn rows_end(
         &self,
         ends: &Ends<'_>,
@@ -567,7 +567,7 @@ fn checkpoints_of<'s>(
     };
     let reading = Reading {
         is_counted: |bucket| context.is_whole() && splitters.equal_key(bucket).is_some(),
-        // The lines in tables are nowhere else.
+        // Lines in tables are stored nowhere else.
         is_whole: context.plan.table_bytes > 0,
     };
     resumed.checkpoints(&context.partition, staged, size, division, reading)

@@ -123,7 +123,8 @@ pub(super) fn sort_buckets(
             .as_ref()
             .filter(|_| context.rows.is_some());
         let in_output = checkpoints.map_or_else(PartsWritten::default, Checkpoints::parts_written);
-        // Items of a table in memory have an empty range, so a range alone says nothing.
+        // Items of a table in memory have an empty range, so an empty range does not mean that the
+        // bucket is empty.
         let is_before =
             |task: &BucketTask<_>| in_output.parts > 0 && task.range().end <= in_output.bytes;
         list.drain(..list.partition_point(is_before));
@@ -135,7 +136,7 @@ pub(super) fn sort_buckets(
         let too_large = |space: &Space| !sizes.space.holds(space);
         let alone = spaces.iter().map(|space| Some(*space).filter(too_large));
         let mut alone: Vec<Option<Space>> = alone.collect();
-        // For each bucket, whether it goes with the one before it.
+        // For each bucket, whether it goes with the previous bucket.
         let keeps_keys = context.rows.is_some_and(RowSink::keeps_keys_together);
         let is_with_last: Vec<bool> = list
             .iter()
@@ -197,8 +198,8 @@ fn run_end(is_with_last: &[bool], from: usize) -> usize {
     from + 1 + more.take_while(|is_with| **is_with).count()
 }
 
-/// If one of several buckets that go together is sorted alone, all of them are, in a space that is
-/// enough for each: one may have more lines, and another more bytes.
+/// If one of several buckets that go together is sorted alone, all of them are. They share a space
+/// that is enough for each, because one bucket may have more lines, and another more bytes.
 fn share_space(alone: &mut [Option<Space>], spaces: &[Space], is_with_last: &[bool]) {
     let mut from = 0;
     while from < alone.len() {
@@ -235,7 +236,7 @@ struct Parts<'a> {
     written: Vec<PartsWritten>,
     /// Whether some rows are omitted.
     is_thinned: bool,
-    /// Held while the journal notes what is written.
+    /// The lock is held while the journal notes what is written.
     noting: Mutex<()>,
     /// The part that other threads go on with.
     unfinished: Mutex<Option<Unfinished<'a>>>,
@@ -305,7 +306,7 @@ impl<'a> Parts<'a> {
         if !checkpoints.is_due() {
             return Ok(());
         }
-        // A thread that is noting parts also notes those of this one.
+        // A thread that is noting parts also notes the parts of this thread.
         let Ok(_noting) = self.noting.try_lock() else {
             return Ok(());
         };
@@ -350,7 +351,7 @@ struct Begun<'p> {
 struct Known {
     /// Whether no two strings are equal.
     is_distinct: bool,
-    /// Their numbers of occurrences, if requested.
+    /// The numbers of occurrences of the strings, if requested.
     times: Option<Times>,
 }
 
@@ -885,8 +886,8 @@ mod tests {
             lines,
             key_bytes: 0,
         };
-        // The second has too many lines to be sorted together with others. The third goes with it
-        // and has more bytes, so both get a space for 6 bytes and 8 lines.
+        // The second bucket has too many lines to be sorted together with others. The third bucket
+        // goes with the second and has more bytes, so both get a space for 6 bytes and 8 lines.
         let spaces = [space(9, 1), space(4, 8), space(6, 2), space(5, 1)];
         let mut alone = [None, Some(spaces[1]), None, None];
         share_space(&mut alone, &spaces, &[false, false, true, false]);

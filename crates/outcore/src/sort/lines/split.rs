@@ -173,7 +173,7 @@ fn split(
             heavy_share: if has_keys { 0.75 } else { 0.25 },
         };
         let splitters = LineSplitters::choose(&sample.keys, size);
-        // A key of a long line has enlarged it.
+        // The key of a long line may have enlarged the sample.
         drop(sample);
         let mut parts = distribute_by_splitters(context, segments, &splitters, has_keys)?;
         tables.reassign(&splitters, &bucket.kind.from, &mut parts);

@@ -1,9 +1,9 @@
 //! The route of a sort of lines: splitters of any length, mostly compared by eight bytes.
 //!
-//! Model: PALID (SPAA 2025), section 4, with strings as splitters: the tree of super scalar sample
-//! sort (Sanders and Winkel 2004) on the first word in which the sampled keys differ, then a binary
-//! search among the few splitters that share the key's word (Bingmann and Sanders, "Parallel String
-//! Sample Sort", 2013, do the same word by word).
+//! Model: PALID (SPAA 2025), section 4, with strings as splitters. The tree of super scalar sample
+//! sort (Sanders and Winkel 2004) classifies by the first word in which the sampled keys differ. A
+//! binary search follows among the few splitters that share the key's word. Bingmann and Sanders
+//! ("Parallel String Sample Sort", 2013) do the same word by word.
 //!
 //! Contract: with splitters s_0 < s_1 < ... the buckets are, in order: up to s_0, (equal to s_0,)
 //! between s_0 and s_1, ... A splitter that is frequent in the sample is *heavy* and has a bucket

@@ -84,7 +84,7 @@ impl Table {
         }
         let slots_bytes = (1usize << (blocks / 4).max(1).ilog2()) * BLOCK_BYTES;
         let arena_bytes = (blocks * BLOCK_BYTES - slots_bytes).min(ARENA_BYTES_MAX);
-        // Separate, because the slots are returned earlier.
+        // Slots and arena are separate, because the slots are returned earlier.
         let map = |bytes| Pool::new(budget, TABLES, bytes, 1).map(|pool| pool.take());
         let (slots, arena) = (map(slots_bytes)?, map(arena_bytes)?);
         let entries = slots.zip(arena).map(|(slots, arena)| Entries {
@@ -286,9 +286,9 @@ struct TableLines {
 #[derive(Debug, Default, Clone)]
 struct Share {
     lines: usize,
-    /// Bytes of its lines, with terminators.
+    /// Bytes of the lines of this part, with terminators.
     bytes: u64,
-    /// Number of occurrences of its lines.
+    /// Number of occurrences of the lines of this part.
     met: u64,
     refs: Range<usize>,
 }
@@ -391,7 +391,7 @@ impl Tables {
     /// end of the last.
     ///
     /// # Panics
-    /// If there is no room for them.
+    /// If there is no room for the lines.
     pub(super) fn copy(
         &self,
         from: &FromTable,

@@ -1,5 +1,5 @@
-//! Jobs on lines for tests: the parameters of a sort, run on drives in memory, with the guarantees
-//! checked afterwards: inputs are unchanged, nothing is left over, all memory is returned.
+//! Jobs on lines for tests: the parameters of a sort, run on drives in memory. Each run checks the
+//! guarantees: inputs are unchanged, nothing is left over, all memory is returned.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

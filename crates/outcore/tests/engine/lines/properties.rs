@@ -75,7 +75,7 @@ fn every_kind_of_text_is_sorted_through_scratch() {
         let mut job = LineJob::of(BYTES, text(kind, 1_000_000, b'\n', 3));
         (job.threads, job.drives) = (2, 2);
         let summary = job.check();
-        // In sorted lines, a few places say little about the others.
+        // In sorted lines, a sample from a few places says little about the rest.
         assert!(summary.passes > 2 || kind != Text::Sorted, "it was split");
         let is_counted = matches!(kind, Text::Same | Text::Empty);
         assert_eq!(
@@ -147,8 +147,8 @@ fn long_lines(len: usize, count: usize) -> Vec<u8> {
     input
 }
 
-/// More than fit in memory: no block contains a whole line, and the beginnings of all lines are
-/// equal.
+/// There are more lines than fit in memory. No block contains a whole line, and the beginnings of
+/// all lines are equal.
 #[test]
 fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     let tie = Tie::Position;
@@ -166,7 +166,7 @@ fn long_lines_are_told_apart_by_what_stands_at_their_ends() {
     }
 }
 
-/// Their common prefix is longer than the part of a key that is kept at first.
+/// The common prefix of the lines is longer than the part of a key that is kept at first.
 #[test]
 fn lines_with_a_beginning_longer_than_sampled_keys_in_common_are_told_apart() {
     for len in [70_000, 300_000] {

@@ -45,7 +45,7 @@ fn the_largest_that_do_not_fit_the_memory_are_refused_by_name() {
     let inputs = put(&device, "in", &bytes_of(&items), 8, &[], 0);
     let twice = read::<u64>(&inputs).flat_map(|x| [x, x]);
     for k in [10_000_000, usize::MAX] {
-        // There are no more.
+        // The input has no more items.
         let (all, _) = top_k(&job, &read::<u64>(&inputs), k, u64::cmp).unwrap();
         assert!(all.is_sorted_by(|a, b| a >= b) && all.len() == items.len());
         // The number of a function's results is unknown.
@@ -81,7 +81,7 @@ fn more_of_the_largest_than_one_pass_can_select_take_several() {
         assert_eq!(summary.records, count as u64);
         assert_eq!(summary.passes > 1, count >= 50_000, "{summary:?}");
     }
-    // As many as fit, but not twice per thread.
+    // The result fits in memory, but not twice per thread.
     let (found, summary) = top_k(&job, &items, 20_000, compare).unwrap();
     assert!(
         found == sorted[..20_000] && summary.passes > 1,

@@ -85,7 +85,7 @@ fn steps_fuse_and_a_sort_can_stand_anywhere() {
     assert_eq!(done.records, expected.len() as u64);
     assert_eq!(done.passes, 1, "filtered and sorted in memory");
 
-    // After the sort, without a file of the user in between.
+    // Further steps follow the sort, without a file of the user in between.
     let thirds: Vec<u64> = expected
         .iter()
         .map(|x| x / 3)
@@ -125,7 +125,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     let out = dir.path().join("out.bin");
     let input_bytes = 8.0 * COUNT as f64;
 
-    // All items: read once, to scratch and back, and written.
+    // All items are read once, written to scratch, read back, and written to the output.
     let mut expected: Vec<u64> = items.iter().map(|x| x.rotate_left(7)).collect();
     expected.sort_unstable();
     let done = keys().map(|x| x.rotate_left(7)).sort().write_over(&out);
@@ -136,8 +136,8 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     assert!(moved.0 < 2.3 * input_bytes, "reads {moved:?}");
     assert!(moved.1 < 2.2 * input_bytes, "writes {moved:?}");
 
-    // The number of bytes that the pass reads is predicted; the number that it makes from them is
-    // not.
+    // The plan predicts the bytes that the pass reads, but not the bytes that the pass makes from
+    // them.
     let halves = keys().map(|x| x as u32).sort().write_over(&out).unwrap();
     let mut phases = halves.phases.iter();
     let first = phases.find(|phase| phase.name == "distribute").unwrap();
@@ -173,7 +173,7 @@ fn a_sort_behind_steps_takes_items_from_their_pass_with_no_file_between() {
     few().unique().write_over(&out).unwrap();
     assert!(u64s(&out) == expected);
 
-    // Into a closure; and an empty dataset.
+    // The items go to a closure. After that, an empty dataset is sorted.
     let mut found = Vec::new();
     let take = |items: &[u64]| {
         found.extend_from_slice(items);
@@ -306,7 +306,7 @@ fn files_that_are_in_order_are_merged_in_one_pass() {
     let done = all().merge().write(here.path("merged.bin")).unwrap();
     assert!(u64s(&here.path("merged.bin")) == expected);
     assert_eq!((done.records, done.passes), (30_000, 1));
-    // Between other steps: its result is on scratch, like that of a sort.
+    // Between other steps, the result of a merge is on scratch, like that of a sort.
     let odd = all().merge().filter(|x| x % 2 == 1);
     assert_eq!(odd.explain(), "read u64 -> merge\nread -> filter");
     expected.retain(|x| x % 2 == 1);
@@ -534,8 +534,8 @@ fn arrays_of_other_numbers_are_refused_and_manifests_mean_their_shards() {
     .unwrap();
     let read = here.ctx.read::<u64>(&array).unwrap();
     assert_eq!(read.collect().unwrap(), here.items);
-    // The same number of bytes, but other numbers; a type of the caller means whatever the caller
-    // says.
+    // Files of the same number of bytes hold other numbers; a type of the caller means whatever the
+    // caller says.
     for error in [
         here.ctx.read::<f64>(&array).err().unwrap(),
         here.ctx.read::<i64>(&array).err().unwrap(),

@@ -1,7 +1,7 @@
 //! Sequences whose files are on one to eight drives, into one output or several.
 //!
-//! Contract: the output does not depend on the places of the files, on how much data memory holds
-//! before its turn, or on whether the data are read once or twice for it.
+//! Contract: the output does not depend on the places of the files, on how many early results
+//! memory holds, or on whether the data are read once or twice.
 
 use std::path::PathBuf;
 

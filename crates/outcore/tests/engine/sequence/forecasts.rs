@@ -2,7 +2,7 @@
 //!
 //! Contract: each phase of each pass has a forecast, except for samples and publishing. If the
 //! forecast is a number of bytes, that many are moved, apart from border blocks; if it is a bound,
-//! at most that many. There is no number if none can be known.
+//! at most that many. If no number can be known, the forecast has none.
 
 use outcore::key::CheckOptions;
 use outcore::key::RecordFormat;

@@ -14,7 +14,7 @@ use proptest::sample::Index;
 
 use super::kit::{bytes_of, file, file_with_header, numbers, piped, put, ram_job};
 
-/// Sizes around the boundaries of blocks and pieces, and none and one.
+/// Sizes of 0 and 1, and around the boundaries of blocks and pieces.
 fn any_count() -> impl Strategy<Value = usize> {
     prop_oneof![
         Just(0),

@@ -153,7 +153,7 @@ fn very_little_memory_shortens_reads_of_the_input_and_not_their_number() {
     });
     assert!(reads_in_flight > DEPTH_LEAST, "{reads_in_flight}");
     medians.retain(|(reading, _)| !reading.is_scratch);
-    // Most of the time all reads have completed and wait for writes.
+    // Most of the time, all reads have completed and their data wait for writes.
     check_for(
         "32 MiB of u64 in 7 MiB",
         &medians,

@@ -260,7 +260,7 @@ fn a_manifest_with_a_flipped_bit_a_cut_or_anothers_name_is_refused() {
     fs::write(&other, &whole).unwrap();
     let error = Manifest::read(&other).unwrap_err().to_string();
     assert!(error.contains("describes `set`, not `other`"), "{error}");
-    // As written before there were checksums.
+    // A manifest of a version without checksums.
     fs::write(&path, br#"{"version": 1, "shards": []}"#).unwrap();
     let error = Manifest::read(&path).unwrap_err();
     assert_eq!(error.kind(), Kind::Usage, "{error}");
@@ -484,7 +484,7 @@ fn what_is_no_plain_file_is_refused_by_name() {
         (missing, Kind::Io),
         (fifo.clone(), Kind::Usage),
         (PathBuf::from("/dev/null"), Kind::Usage),
-        // Its reported length is 0.
+        // The reported length of this file is 0.
         (PathBuf::from("/proc/self/status"), Kind::Usage),
     ] {
         let device = Arc::new(OsDevice::new(IoMode::Auto));
@@ -556,7 +556,7 @@ fn input_that_may_be_freed_is_freed_and_sorted_all_the_same() {
         path: dir.path().join("again"),
         header: None,
     };
-    // The data are to stay under the other name.
+    // The data must stay readable under the other name.
     let twin = dir.path().join("twin");
     fs::hard_link(&path, &twin).unwrap();
     let refused = sort(&job, &[Input::raw(&path)], again, &format, options).unwrap_err();

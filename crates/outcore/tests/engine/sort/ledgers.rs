@@ -52,7 +52,8 @@ const SIZES: [u64; 8] = [
     70 << 20,
     7 << 30,
 ];
-/// Number of sizes, and memory sizes for the others, that are tried in a normal run.
+/// A normal run tries this number of data sizes with all memory sizes. It also tries these memory
+/// sizes with data sizes near them and far above them.
 const FEW_SIZES: usize = 5;
 const FEW_MEMORIES_MIB: [u64; 3] = [64, 96, 512];
 

@@ -274,7 +274,7 @@ fn several_threads_merge_short_records_into_one_pipe_in_order_until_nobody_reads
     ram.put("/d0/in", input.clone());
     let job = case.job(Arc::new(ram.clone()));
     let (view, _) = case.build(&job).unwrap();
-    // The oracle would be slow for this many.
+    // The oracle would be slow for this many records.
     let keys = input
         .chunks_exact(8)
         .map(|key| u64::from_le_bytes(key.try_into().unwrap()));

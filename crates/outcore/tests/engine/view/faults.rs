@@ -105,7 +105,7 @@ fn a_run_that_is_cut_while_it_is_read_is_named() {
     let error = reader.read_at(1_500_000, &mut out).unwrap_err();
     assert_eq!(error.kind(), Kind::Corrupt);
     assert_eq!(error.file_path(), Some(runs[1].as_path()), "{error}");
-    // Still an error, and still no wrong data.
+    // The next read also fails, and returns no wrong data.
     assert!(reader.read_at(1_500_000, &mut out).is_err());
 }
 
@@ -178,7 +178,7 @@ fn every_fault_while_building_leaves_nothing_or_a_whole_view() {
             }
             if let Err(error) = outcome {
                 assert!(matches!(error.kind(), Kind::Io | Kind::NoSpace), "{error}");
-                // Either nothing, or, once the manifest exists, everything.
+                // Either nothing is there or, once the manifest exists, everything.
                 let is_there = ram.get(format!("{DIR}/view.json")).is_some();
                 match is_there {
                     false => assert_eq!(ram.list(), [PathBuf::from("/d0/in")], "{kind} {nth}"),

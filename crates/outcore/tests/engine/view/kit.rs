@@ -77,7 +77,7 @@ impl Case {
         oracle::sorted(input, &self.format, options)
     }
 
-    /// How it is built.
+    /// How the view is built.
     pub(crate) fn options(&self) -> BuildOptions {
         let run_bytes = self.records.div_ceil(self.runs.max(1)) * self.format.record_bytes();
         BuildOptions {

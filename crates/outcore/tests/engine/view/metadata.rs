@@ -97,7 +97,7 @@ fn manifests_of_other_versions_fields_and_views_are_refused_by_name() {
     let colour = resealed(&whole, |body| body["colour"] = 1.into());
     ram.put(manifest_path(), colour);
     assert!(is_damage(open(&case, &ram)).cause().contains("`colour`"));
-    // Its own id differs from the file's place.
+    // The view's own id differs from the file's place.
     let other = resealed(&whole, |body| body["id"] = "00".into());
     ram.put(manifest_path(), other);
     assert!(

@@ -165,7 +165,7 @@ proptest! {
             let got = stream.read(at as u64, &mut out).unwrap();
             let expected = &sorted[at.min(sorted.len())..(at + len).min(sorted.len())];
             prop_assert!(&out[..got] == expected, "{} bytes at {}", len, at);
-            // And continuing from there.
+            // Reading continues from there.
             let got = stream.read((at + len) as u64, &mut out).unwrap();
             let expected = &sorted[(at + len).min(sorted.len())..(at + 2 * len).min(sorted.len())];
             prop_assert!(&out[..got] == expected, "{} bytes behind {}", len, at);

@@ -30,7 +30,7 @@ fn tile(op: AccessOp, columns: u64, rows: u64, array: Array) -> Access {
     access(op, pattern, PIECE_BYTES, rows, array)
 }
 
-/// All of `bytes`, by every block.
+/// Every block accesses all of `bytes`.
 fn all(bytes: u64, array: Array) -> Access {
     let run = bytes.min(RUN_BYTES);
     let pattern = Pattern::Strided {

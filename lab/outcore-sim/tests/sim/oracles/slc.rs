@@ -29,7 +29,8 @@ fn one_plane() -> DriveConfig {
     config
 }
 
-/// Writes of whole pages to one address after another, `gap` apart or one after the other.
+/// Writes of whole pages to consecutive addresses: at the times that `arrival` returns, or `depth`
+/// at a time.
 fn writes(count: u64, arrival: impl Fn(u64) -> u64, depth: u32) -> FlowConfig {
     let mut writes = flow(0.0, 1, 16, 1);
     writes.origin = Origin::List(List {
@@ -93,8 +94,8 @@ fn sustained_writes_pay_for_the_folding() {
     without.slc.blocks = 0;
     let (_, slow_log) = logged(&without, writes(2, |_| 0, 1));
     let (fast, slow) = (response(&log[1]), response(&slow_log[1]));
-    // A cycle: the fold of a block (reads, programs and erase with their transfers), one write that
-    // starts it, and as many fast writes as the freed block takes.
+    // A cycle consists of the fold of a block (reads, programs and erase with their transfers), one
+    // write that starts the fold, and the fast writes that fill the freed block.
     let transfer = 8192 / 2 * 6 * NS;
     let read = 290 * NS + (20 * US + 20 * NS) + transfer;
     let program = 361 * NS + transfer + 600 * US;
@@ -137,7 +138,7 @@ fn idle_time_restores_the_burst() {
 #[test]
 fn data_that_is_overwritten_in_the_cache_is_not_folded() {
     let config = one_plane();
-    // Every page is written twice, so one half of the blocks is obsolete when they are folded.
+    // Every page is written twice, so half of the blocks are obsolete when the drive folds them.
     let half = BURST / 2;
     let mut flow = writes(BURST, |_| 0, 1);
     if let Origin::List(list) = &mut flow.origin {
@@ -162,7 +163,7 @@ fn pages_of_the_cache_are_read_with_the_time_of_one_bit() {
             op: Op::Read,
             ..item
         });
-        // Before and after the folding of idle time.
+        // The reads come before and after the folding in idle time.
         let later = reads.clone().map(|item| ListItem {
             at: item.at + 10_000 * MS,
             ..item

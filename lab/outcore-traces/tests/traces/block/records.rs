@@ -107,7 +107,7 @@ fn a_damaged_record_is_skipped_and_counted_or_an_error_with_its_number() {
         error.cause().starts_with("record 2 as CloudPhysics"),
         "{error}"
     );
-    // Another file is no vscsi, whatever the caller says.
+    // A file of another format is not read as vscsi, whatever format the caller names.
     let error = open(b"0,1,512,R,0\n0,1,512,R,1\n0,1,512,R,2\n", &options).err();
     let error = error.unwrap();
     assert_eq!(error.kind(), Kind::Corrupt);
