@@ -34,7 +34,9 @@ from ._errors import (
     UsageError,
 )
 from ._lines import Disorder, Lines
+from ._held import Held
 from ._kmeans import KMeans, MiniBatchKMeans
+from ._lazy import Lazy
 from ._lookup import lookup
 from ._machine_verbs import *
 from ._open import open, tabulate
@@ -132,7 +134,9 @@ for _name in __all__:
     if _inspect.isfunction(_made):
         globals()[_name] = _equivalents.with_hints(_made)
         setattr(_sys.modules[_made.__module__], _name, globals()[_name])
-for _owner in (Dataset, Lines, KMeans, MiniBatchKMeans, Table, Volume, graph.Graph):
+_equivalents.READERS_OF_TABLES.append(table)
+setattr(graph, "convert", _equivalents.with_hints(graph.convert))
+for _owner in (Dataset, Lines, Lazy, Held, KMeans, MiniBatchKMeans, Table, Volume, graph.Graph):
     _equivalents.add_hints(_owner)
 del _made, _owner
 
@@ -146,4 +150,5 @@ del _name
 if not _TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        raise _equivalents.unknown_name(name)
+        classes = {"outcore.table(a)": Table, "outcore.open(a)": Dataset, 'outcore.graph.Graph("g.graph")': graph.Graph}
+        raise _equivalents.unknown_name(__name__, name, __all__, classes)

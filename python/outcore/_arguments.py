@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, SupportsIndex, Union
 
 from . import _outcore
+from ._column import Column
 from ._errors import UsageError, usage
 from ._requests import ResourcesRequest
 from ._units import size_text, whole
@@ -73,7 +74,7 @@ def texts(keys: Keys | None) -> list[str]:
     """Keys as a list."""
     if keys is None:
         return []
-    return [keys] if isinstance(keys, str) else [str(key) for key in keys]
+    return [str(keys)] if isinstance(keys, (str, Column)) else [str(key) for key in keys]
 
 
 def insists(lines: LinesHow) -> bool:
@@ -139,6 +140,12 @@ def _no_path(given: object) -> UsageError:
     if hasattr(given, "read"):
         cause = f"an open file ({name}) is not the name of a file"
         hint = "pass its name" if isinstance(getattr(given, "name", None), str) else "write it to a file, and pass its name"
+    if given is None:
+        hint = "give the name of a file, or a table"
+    if isinstance(given, Mapping):
+        hint = "outcore.table takes what pyarrow.table(...) or pandas.DataFrame(...) makes of it"
+    if hasattr(given, "__arrow_c_stream__"):
+        hint = "outcore.table takes tables, alone or in a list"
     if hasattr(given, "collect"):
         hint = "a lazy frame has no rows yet: give what its collect() returns"
     return usage("read paths", cause, hint)

@@ -7,6 +7,7 @@ and `~`, as in NumPy.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Union
@@ -18,7 +19,7 @@ from ._errors import usage
 _INFINITE = "1e999"
 #: The largest number of characters of an expression: far more than the engine accepts.
 _TEXT_MAX = 1 << 16
-Operand = Union["Column", bool, int, float, str]
+Operand = Union["Column", bool, int, float, str, datetime.date]
 #: An expression in text, or one that Python's operators have made.
 Expression = Union[str, "Column"]
 Expressions = Union[Expression, Iterable[Expression]]
@@ -60,6 +61,12 @@ class Column:
 
         def __getattr__(self, name: str) -> Any:
             raise unknown_attribute(self, name)
+
+        def __call__(self, *_: object, **__: object) -> Any:
+            step = 'a function is a part of a text, as in t.filter("starts_with(country, \'d\')")'
+            if self._text == "index":
+                step = "outcore.index_vectors makes an index of a file of vectors"
+            raise TypeError(f"{self!r} is a column, not a function; {step}")
 
     def astype(self, name: str) -> Column:
         """This expression, cast to a type of outcore: `"f64"`."""
@@ -171,6 +178,13 @@ def text(operand: Operand) -> str:
         return str(operand)
     if isinstance(operand, bool):
         return "true" if operand else "false"
+    if operand is None:
+        step = "t.filter(\"price is null\") keeps rows without a value"
+        raise TypeError(f"None has no literal that compares with a column; {step}")
+    if isinstance(operand, datetime.date):
+        operand = operand.isoformat()
+    elif type(operand).__name__ == "datetime64":
+        operand = str(operand)
     if isinstance(operand, str):
         return "'" + operand.replace("'", "''") + "'"
     if isinstance(operand, int):

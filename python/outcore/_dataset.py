@@ -62,6 +62,8 @@ if TYPE_CHECKING:
 
 #: Names of the items of zipped inputs.
 _NAMES = ("x", "y", "z", "w", "x4", "x5", "x6", "x7")
+#: Functions of all items, and the names of the reductions that do the same.
+_BUILT_IN: dict[Any, str] = {sum: "sum", min: "min", max: "max", len: "count"}
 #: Number types of the engine that NumPy also writes as a letter and bits.
 _KINDS = "uif"
 #: A size that the header of a file hardly exceeds.
@@ -191,6 +193,9 @@ class Dataset(Lazy):
         NumPy, an item is a row if all datasets have the same dtype; otherwise it has the fields
         `x`, `y`, `z`.
         """
+        if not all(isinstance(other, Dataset) for other in others):
+            hint = 'open files first: d.zip(outcore.open("b.npy"))'
+            raise usage("zip", "only datasets are zipped", hint)
         zipped = [
             Zipped(inputs=other._request["inputs"], records=other._request["records"])
             for other in others
@@ -299,6 +304,7 @@ class Dataset(Lazy):
                 other function folds its items one after another.
             progress: As in `sort`.
         """
+        how = _BUILT_IN.get(how, how) if callable(how) and of_batch is None else how
         with telling(progress, ("reduce",)) as tell:
             if isinstance(how, str):
                 return _outcore.reduce(self._request, [how], tell)[0]

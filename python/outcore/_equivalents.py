@@ -1,253 +1,172 @@
-"""Words of pandas, Polars, scikit-learn and NumPy, and their equivalents here.
+"""Hints in errors for words and operations of other libraries.
 
-Contract: `of_keyword` and `unknown_attribute` return a hint for a word that outcore does not have, if there is
-one. A hint names only keywords of the called function, and functions that exist. `with_hints` adds the hint
-to the `TypeError` of a call. Nothing else changes: signature, documentation and pickling are those of the
-function.
+Contract: `of_keyword`, `unknown_name` and `unknown_attribute` return what does the same here, if there is
+something. A hint names only keywords of the called function, and functions that exist. `with_hints` adds the
+hint to the `TypeError` of a call, and `add_hints` to the operations that a class does not have. Nothing else
+changes: signature, documentation and pickling are those of the function.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
+import os
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
+from ._equivalent_words import (
+    KEYWORDS,
+    OF_ANY,
+    OF_COLUMNS,
+    OF_DATASETS,
+    OF_GRAPH_MODULE,
+    OF_GRAPHS,
+    OF_LINES,
+    OF_METHOD,
+    OF_MODULE,
+    OF_TABLES,
+    OPERATIONS,
+    OPERATIONS_OF,
+    Use,
+)
 from ._errors import OutcoreError
 
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
+_POSITIONAL = re.compile(r"takes .*positional arguments? but|multiple values for argument")
+_MISSING = re.compile(r"missing \d+ required .*argument")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-class Equivalent(NamedTuple):
-    """A keyword that does the same, and its use."""
-
-    keyword: str
-    use: str
-
-
-class Use(NamedTuple):
-    """An expression over a table `t`, and the words that follow it in a hint."""
-
-    code: str
-    meaning: str
-
-
-_DESCENDING = Equivalent("descending", "descending=True sorts the largest first")
-_BY = Equivalent("by", "by= names the columns of the key")
-_THREADS = Equivalent("threads", "threads= is the number of threads")
-_SEED = Equivalent("seed", "seed= chooses the random order")
-_FORCE = Equivalent("force", "force=True overwrites an existing output")
-_RATE = Equivalent("rate", "rate=0.1 draws this share of the items")
-_SHARE = Equivalent("rows", "rows=10 is the number of rows, and outcore.sample(table, rate=0.1) draws a share")
-_COUNT = Equivalent("count", "count= is the number of items")
-_ROWS = Equivalent("rows", "rows=10 is the number of rows")
-_ON = Equivalent("on", 'on="id=user_id" names the columns of both tables')
-_CODEC = Equivalent("codec", 'codec="zstd" compresses; names in .gz and .zst do it too')
-_SEPARATOR = Equivalent("separator", "separator= is the byte between fields")
-_COLUMNS = Equivalent("columns", "columns= keeps these columns")
-_SCHEMA = Equivalent("schema", 'schema={"price": "f64"} gives the types of columns')
-_NULL = Equivalent("null", "null= names texts that are null")
-_DTYPE = Equivalent("dtype", 'dtype="u64" is the type of a record')
-_GROUP_ROWS = Equivalent("group_rows", "group_rows= is the number of rows of a row group")
-_PARTS = Equivalent("parts", "parts= is the number of files")
-_AGGREGATES = Equivalent("aggregates", 'aggregates="total=sum(price)" names the results')
-_MEMORY = Equivalent("memory", 'memory="2GiB" is the limit of the job')
-_DRIVES = Equivalent("drives", "drives= are the directories for scratch")
-_K = Equivalent("k", "k= is the number of neighbours")
-_CLUSTERS = Equivalent("n_clusters", "n_clusters= is the number of clusters")
-_DST = Equivalent("dst", "dst= is the output")
-_PROGRESS = Equivalent("progress", "progress=True shows the progress")
-_HEADER = Equivalent("header", "header=False if there is no line of names")
-
-_ALPHA = Equivalent("alpha", "alpha= is the damping factor")
-_JACCARD = Equivalent("jaccard", "jaccard= is the smallest similarity of near duplicates")
-
-#: Keywords of other libraries. The first equivalent that the called function has is the hint.
-KEYWORDS: dict[str, tuple[Equivalent, ...]] = {
-    "ascending": (_DESCENDING,),
-    "reverse": (_DESCENDING,),
-    "desc": (_DESCENDING,),
-    "subset": (_BY,),
-    "partition_by": (_BY, _PARTS),
-    "partition_cols": (_BY, _PARTS),
-    "keys": (_BY, _ON),
-    "n_jobs": (_THREADS,),
-    "workers": (_THREADS,),
-    "num_threads": (_THREADS,),
-    "num_workers": (_THREADS,),
-    "random_state": (_SEED,),
-    "random_seed": (_SEED,),
-    "overwrite": (_FORCE,),
-    "exist_ok": (_FORCE,),
-    "count": (_ROWS,),
-    "frac": (_RATE, _SHARE),
-    "fraction": (_RATE, _SHARE),
-    "n": (_COUNT, _ROWS, _K, _PARTS),
-    "size": (_COUNT, _ROWS),
-    "n_rows": (_COUNT, _ROWS),
-    "nrows": (_COUNT, _ROWS),
-    "limit": (_COUNT, _ROWS),
-    "left_on": (_ON,),
-    "right_on": (_ON,),
-    "compression": (_CODEC,),
-    "sep": (_SEPARATOR,),
-    "delimiter": (_SEPARATOR,),
-    "usecols": (_COLUMNS,),
-    "select": (_COLUMNS,),
-    "dtypes": (_SCHEMA, _DTYPE),
-    "schema_overrides": (_SCHEMA,),
-    "na_values": (_NULL,),
-    "null_values": (_NULL,),
-    "row_group_size": (_GROUP_ROWS,),
-    "npartitions": (_PARTS,),
-    "n_parts": (_PARTS,),
-    "agg": (_AGGREGATES,),
-    "aggs": (_AGGREGATES,),
-    "memory_limit": (_MEMORY,),
-    "max_memory": (_MEMORY,),
-    "tmp_dir": (_DRIVES,),
-    "temp_dir": (_DRIVES,),
-    "temp_directory": (_DRIVES,),
-    "n_neighbors": (_K,),
-    "top_k": (_K,),
-    "k": (_CLUSTERS, _COUNT),
-    "output": (_DST,),
-    "out": (_DST,),
-    "verbose": (_PROGRESS,),
-    "show_progress": (_PROGRESS,),
-    "has_header": (_HEADER,),
-    "type": (_DTYPE,),
-    "dtype": (_SCHEMA,),
-    "cols": (_COLUMNS,),
-    "damping": (_ALPHA,),
-    "threshold": (_JACCARD,),
-}
-
-#: Attributes of tables of other libraries, and their equivalents.
-_ATTRIBUTES: tuple[tuple[str, Use], ...] = (
-    ("sort_values order_by", Use('t.sort(by="price")', "sorts the rows; price:desc puts the largest first")),
-    ("sort_index", Use('t.sort(by="id")', "sorts the rows")),
-    ("drop_duplicates", Use('t.dedup(by="id")', "keeps one row per key")),
-    ("distinct", Use("t.unique()", "keeps one of equal rows")),
-    ("groupby", Use('t.group_by("country", total="sum(price)")', "aggregates groups")),
-    ("agg aggregate", Use('t.group_by("country", total="sum(price)")', "aggregates groups, and without a column all rows")),
-    ("drop", Use('t.select("id", "price")', "keeps columns")),
-    ("rename", Use('t.map(cost="price").select("id", "cost")', "is a column under another name")),
-    ("sum mean min max", Use('t.group_by(total="sum(price)")', "aggregates all rows")),
-    ("value_counts", Use('t.count_by("country")', "counts the values of a column")),
-    ("n_unique nunique", Use('t.group_by(n="count_distinct(country)")', "counts different values")),
-    ("with_columns assign", Use('t.map(total="price * 2")', "adds columns")),
-    ("with_column", Use('t.map(total="price * 2")', "adds a column")),
-    ("apply", Use('t.map(total="price * 2")', "computes columns from expressions")),
-    ("query where", Use('t.filter("price > 100")', "keeps rows")),
-    ("merge_asof join_asof", Use('t.join(other, asof="time")', "joins the nearest earlier rows")),
-    ("concat append", Use("outcore.table([a, b])", "is the rows of several files")),
-    ("rolling", Use('t.window("country", order="time", before="lag(price)")', "looks at rows nearby")),
-    ("over", Use('t.window("country", "row_number", order="time")', "computes per group")),
-    ("shape", Use("(len(t), len(t.columns))", "is the number of rows and columns")),
-    ("height size count num_rows", Use("len(t)", "is the number of rows")),
-    ("width num_columns", Use("len(t.columns)", "is the number of columns")),
-    ("column_names", Use("t.columns", "are the names of the columns")),
-    ("dtypes", Use("t.schema", "are the columns and their types")),
-    ("info", Use("outcore.info(t)", "describes the columns")),
-    ("describe", Use('t.group_by(least="min(price)", most="max(price)", mean="mean(price)")', "describes a column")),
-    (
-        "collect compute",
-        Use("t.to_arrow()", "loads the rows, as t.to_pandas() and t.to_polars() do; each step has run already"),
-    ),
-    (
-        "to_parquet write_parquet sink_parquet",
-        Use('t.write("out.parquet")', "writes a file; its name decides the format"),
-    ),
-    ("to_csv write_csv sink_csv", Use('t.write("out.csv")', "writes a file; its name decides the format")),
-    ("to_json write_ndjson", Use('t.write("out.jsonl")', "writes a file; its name decides the format")),
-    ("to_feather write_ipc", Use('t.write("out.arrow")', "writes a file; its name decides the format")),
-    ("to_numpy", Use("t.to_arrow()", "loads the rows, and its columns have to_numpy()")),
-    ("iterrows itertuples iter_rows iter_slices to_batches", Use("t.batches()", "is the rows, batch by batch")),
-    ("slice iloc", Use("t[10:20]", "is the rows from 10 to 19")),
-    ("limit", Use("t.head(10)", "is the first rows")),
-    ("loc", Use('t.filter("id == 7")', "keeps rows")),
-    ("nlargest top_k", Use('t.sort(by="price:desc").head(10)', "is the largest")),
-    ("nsmallest", Use('t.sort(by="price").head(10)', "is the smallest")),
-    ("dropna drop_nulls", Use('t.filter("price is not null")', "leaves rows out")),
-    ("save", Use('t.write("out.parquet")', "writes a file; its name decides the format")),
-    ("to_dict to_list to_dicts to_pylist", Use("t.to_arrow().to_pylist()", "loads the rows")),
-    ("split", Use('outcore.split(t, "part-{part}.parquet", parts=3)', "writes several files")),
-)
-ATTRIBUTES = {word: use for words, use in _ATTRIBUTES for word in words.split()}
-
-#: Attributes of columns of other libraries.
-_OF_COLUMNS: tuple[tuple[str, Use], ...] = (
-    ("between is_between", Use('(c >= 1) & (c <= 9)', "compares with two bounds")),
-    ("isin is_in", Use('t.filter("country in (\'de\', \'fr\')")', "compares with several values")),
-    ("is_null isnull isna", Use('t.filter("price is null")', "keeps rows without a value")),
-    ("is_not_null notnull notna", Use('t.filter("price is not null")', "keeps rows with a value")),
-    ("alias", Use('t.map(total=outcore.col("price") * 2)', "names a computed column")),
-    ("cast", Use('c.astype("f64")', "converts the values")),
-    (
-        "sum mean min max count median",
-        Use('t.group_by("country", total="sum(price)")', "aggregates groups, and without a column all rows"),
-    ),
-    ("str dt", Use('t.filter("starts_with(country, \'d\')")', "uses a function of texts or times")),
-    ("desc sort", Use('t.sort(by="price:desc")', "sorts the largest first")),
-)
-#: Attributes of graphs of other libraries.
-_OF_GRAPHS: tuple[tuple[str, Use], ...] = (
-    ("louvain", Use("g.louvain_communities()", "finds communities")),
-    ("sssp shortest_path shortest_paths dijkstra", Use("g.shortest_path_length(0)", "finds the lengths of paths")),
-    ("connected_components cc wcc", Use("g.components()", "finds components")),
-    ("scc", Use("g.strongly_connected_components()", "finds strong components")),
-    ("kcore coreness", Use("g.core_number()", "finds the core of each vertex")),
-    ("number_of_nodes num_nodes nodes", Use("g.vertices", "is the number of vertices")),
-    ("number_of_edges num_edges", Use("g.edges", "is the number of edges")),
-    ("degree", Use("g.degrees()", "counts the edges of each vertex")),
-)
-#: Attributes of arrays of other libraries.
-_OF_DATASETS: tuple[tuple[str, Use], ...] = (
-    ("to_numpy", Use("numpy.asarray(d)", "loads the records")),
-    ("tolist to_list", Use("numpy.asarray(d).tolist()", "loads the records")),
-    ("shape size", Use("d.count()", "is the number of records")),
-    ("argsort", Use("d.enumerate()", "numbers the records before a sort")),
-    ("apply", Use('d.map("x * 2")', "computes values from expressions")),
-)
-_OWNERS = {
-    "Table": ATTRIBUTES,
-    "Column": {word: use for words, use in _OF_COLUMNS for word in words.split()},
-    "Graph": {word: use for words, use in _OF_GRAPHS for word in words.split()},
-    "Dataset": {word: use for words, use in _OF_DATASETS for word in words.split()},
+#: The calls that make objects whose class has no call for users.
+_MADE_BY = {"Dataset.__init__": "outcore.open(a)", "Lazy.__init__": "outcore.open(a)", "Held.__init__": "outcore.table(a)"}
+#: The functions that read tables, which the package adds.
+READERS_OF_TABLES: list[Callable[..., Any]] = []
+#: The largest number of keywords that a hint lists.
+_LISTED_MAX = 9
+_OWNERS: dict[str, dict[str, Use]] = {
+    "Table": OF_TABLES,
+    "Column": OF_COLUMNS,
+    "Graph": OF_GRAPHS,
+    "Dataset": OF_DATASETS,
+    "Lines": OF_LINES,
 }
 
 
-#: Names of other libraries' modules.
-_OF_MODULE: tuple[tuple[str, Use], ...] = (
-    (
-        "read_csv read_parquet read_json read_ndjson read_feather scan_csv scan_parquet DataFrame",
-        Use("outcore.table(a)", "opens a table; its name and content decide the format"),
-    ),
-    ("load fromfile memmap", Use('outcore.open("keys.npy")', "opens records, an array or lines")),
-    ("kmeans", Use("outcore.KMeans(n_clusters=8)", "finds clusters")),
-    ("concat", Use("outcore.table([a, b])", "is the rows of several files")),
-    ("groupby", Use('outcore.table(a).group_by("country", total="sum(price)")', "aggregates groups")),
-    ("lit field", Use('outcore.col("price") * 2', "is an expression; numbers and texts are written as they are")),
-    ("order_by sort_values", Use('outcore.table(a).sort(by="price")', "sorts the rows")),
-)
-OF_MODULE = {word: use for words, use in _OF_MODULE for word in words.split()}
-
-
-def unknown_name(name: str) -> AttributeError:
-    """The error for a name that the package does not have, with the equivalent of another library's."""
-    use = OF_MODULE.get(name)
+def unknown_name(module: str, name: str, known: Iterable[str], classes: Mapping[str, type]) -> AttributeError:
+    """The error for a name that a module does not have, with the equivalent of another library's. `classes` are
+    those whose methods are taken for functions, by the expression that makes an object of them."""
+    use = (OF_MODULE if module == "outcore" else OF_GRAPH_MODULE).get(name)
     hint = "" if use is None else f"; {use.code} {use.meaning}"
-    return AttributeError(f"module 'outcore' has no attribute {name!r}{hint}")
+    if not hint and not name.startswith("_"):
+        hint = _method(name, classes) or _near(module, name, known)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def _method(name: str, classes: Mapping[str, type]) -> str:
+    """The hint for a method that is taken for a function, if there is such a method."""
+    for made, kind in classes.items():
+        if hasattr(kind, name):
+            return f"; it is a method: {made}.{name}"
+        use = _OWNERS.get(kind.__name__, {}).get(name)
+        if use is not None:
+            return f"; {use.code} {use.meaning}, with {_variable(use)} = {made}"
+    return ""
+
+
+def _variable(use: Use) -> str:
+    """The object that an expression is over."""
+    found = re.search(r"\b([tdlg])\b", use.code)
+    return "t" if found is None else found[1]
+
+
+def _near(module: str, name: str, known: Iterable[str]) -> str:
+    """The hint for a misspelled name."""
+    names = [one for one in known if not one.startswith("_")]
+    near = [one for one in names if name.lower() in one.lower().split("_")]
+    near += difflib.get_close_matches(name, names, 1, 0.75)
+    return f"; did you mean {module}.{near[0]}?" if near else ""
 
 
 def of_keyword(function: Callable[..., Any], keyword: str) -> str | None:
-    """The hint for a keyword that a function does not have."""
+    """The hint for a keyword that a function does not have, if it has an equivalent."""
     known = inspect.signature(function).parameters
-    uses = (equivalent.use for equivalent in KEYWORDS.get(keyword, ()) if equivalent.keyword in known)
+    others = () if "self" in known else (OF_METHOD,)
+    equivalents = KEYWORDS.get(f"{function.__name__}.{keyword}") or KEYWORDS.get(keyword, ())
+    uses = (
+        equivalent.use
+        for equivalent in equivalents
+        if equivalent.keyword not in others and (equivalent.keyword == OF_ANY or equivalent.keyword in known)
+    )
     return next(uses, None)
+
+
+def _of_reader(function: Callable[..., Any], keyword: str) -> str | None:
+    """The hint for a keyword of `open` that only tables have."""
+    if function.__name__ != "open" or not READERS_OF_TABLES:
+        return None
+    known = inspect.signature(READERS_OF_TABLES[0]).parameters
+    named = [keyword] if keyword in known else []
+    named += [equivalent.keyword for equivalent in KEYWORDS.get(keyword, ()) if equivalent.keyword in known]
+    if named:
+        return f"outcore.table has {named[0]}= for tables"
+    if keyword in ("header", "has_header", "names"):
+        return "outcore.convert(src, header=False) is a table of CSV without a line of names"
+    return "outcore.open(src).head(10) is the first items" if keyword in ("nrows", "n_rows", "limit") else None
+
+
+def _keywords(function: Callable[..., Any], keyword: str | None = None) -> str:
+    """The hint that names the keywords of a function, or the nearest one."""
+    known = inspect.signature(function).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    names = [one.name for one in known if one.kind in kinds and one.name != "self"]
+    near = difflib.get_close_matches(keyword or "", names, 1, 0.7)
+    if near:
+        return f"did you mean {near[0]}=?"
+    if not names:
+        told = _first_sentence(function)
+        return "it has no keywords" if told is None else f"it has no keywords: {told}"
+    if len(names) > _LISTED_MAX:
+        module = "outcore.graph" if function.__module__ == "outcore.graph" else "outcore"
+        return f"help({module}.{function.__qualname__.removesuffix('.__init__')}) lists its keywords"
+    return "its arguments are " + ", ".join(f"{one}=" for one in names)
+
+
+def _of_call(function: Callable[..., Any], text: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> str | None:
+    """The hint for an error of the call itself."""
+    unexpected = _UNEXPECTED.search(text)
+    if unexpected is not None:
+        word = unexpected[1]
+        return _of_reader(function, word) or of_keyword(function, word) or _keywords(function, word)
+    made = _MADE_BY.get(function.__qualname__)
+    if made is not None:
+        return f"{made} makes one"
+    is_method = "self" in inspect.signature(function).parameters
+    if _POSITIONAL.search(text):
+        files = [one for one in args if isinstance(one, os.PathLike) or isinstance(one, str) and "." in one]
+        known = inspect.signature(function).parameters
+        if function.__name__ == "zip" and len(files) > 1:
+            return 'zip="b.npy" is the second input'
+        if not is_method and len(files) > 1 and next(iter(known)) == "src":
+            return f'several inputs are one list: {function.__name__}(["a", "b"], dst)'
+        if "count" in known and any(isinstance(one, int) for one in args):
+            return "count= is the number of items"
+        takes_file = any(name in known for name in ("dst", "pattern", "path"))
+        written = "write(...) of the result writes a file; " if is_method and files and not takes_file else ""
+        return written + _keywords(function)
+    if _MISSING.search(text):
+        # A function with keywords of any name also takes the words of other libraries.
+        missing = (of_keyword(function, word) for word in given)
+        said = next((use for use in missing if use is not None and f"'{use.split('=')[0]}'" in text), None)
+        return said or _first_sentence(function)
+    return None
+
+
+def _first_sentence(function: Callable[..., Any]) -> str | None:
+    """What a method does."""
+    if "self" not in inspect.signature(function).parameters or not function.__doc__ or function.__name__ == "__init__":
+        return None
+    told = " ".join(function.__doc__.split()).split(". ")[0].split(": ")[0].rstrip(".:,")
+    return f"{function.__name__} is: {told[:1].lower()}{told[1:]}"
 
 
 def _is_column(table: Any, name: str) -> bool:
@@ -263,13 +182,13 @@ def unknown_attribute(owner: object, name: str) -> AttributeError:
     kind = type(owner).__name__
     use = _OWNERS.get(kind, {}).get(name)
     hint = "" if use is None else f"; {use.code} {use.meaning}"
-    if use is None and kind == "Table" and not hasattr(type(owner), name) and _is_column(owner, name):
+    if kind == "Table" and not hasattr(type(owner), name) and _is_column(owner, name):
         hint = f'; t["{name}"] takes a column of this name'
     return AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=owner)
 
 
 def with_hints(function: _Function) -> _Function:
-    """The function, with a hint in the error for an unknown keyword of another library."""
+    """The function, with a hint in the error for arguments that it does not have."""
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
@@ -278,19 +197,34 @@ def with_hints(function: _Function) -> _Function:
         except TypeError as error:
             # An error of the call itself has no frame of the function.
             frame = error.__traceback__
-            unexpected = _UNEXPECTED.search(str(error))
-            if unexpected is None or frame is None or frame.tb_next is not None:
+            if frame is None or frame.tb_next is not None:
                 raise
-            use = of_keyword(function, unexpected[1])
-            if use is None:
+            hint = _of_call(function, str(error), args, given)
+            if hint is None:
                 raise
-            raise TypeError(f"{error}; {use}") from None
+            raise TypeError(f"{error}; {hint}") from None
 
     return call  # type: ignore[return-value]
 
 
 def add_hints(owner: type) -> None:
-    """Adds the hints to all public methods of a class."""
+    """Adds the hints to all public methods of a class, and to the operations that it does not have."""
     for name, method in list(vars(owner).items()):
         if inspect.isfunction(method) and (not name.startswith("_") or name == "__init__"):
             setattr(owner, name, with_hints(method))
+    refused = OPERATIONS_OF.get(owner.__name__, {})
+    for name, use in refused.items():
+        setattr(owner, name, _refusal(owner.__name__, name, use))
+    if "__len__" in refused:
+        # Without it, a class with a length is true if the length is not 0.
+        owner.__bool__ = lambda self: True  # type: ignore[attr-defined]
+
+
+def _refusal(kind: str, name: str, use: Use) -> Callable[..., Any]:
+    """The method for an operation that a class does not have."""
+
+    def refuse(*_: object) -> Any:
+        raise TypeError(f"{kind} does not support {OPERATIONS[name]}; {use.code} {use.meaning}")
+
+    refuse.__name__ = name
+    return refuse

@@ -43,7 +43,9 @@ TableSource = Union[arguments.Paths, ArrowStream]
 class Place:
     """A private directory, which is removed with its holder. Readers of the directory above ignore its name."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], others: Iterable[Place] = ()) -> None:
+        #: Directories that must exist as long as this one.
+        self.others = list(others)
         folders = (name for name in arguments.path_texts(given.get("drives", ())) if not name.endswith(".toml"))
         folder = next(folders, None)
         try:
@@ -192,7 +194,18 @@ def schema_text(schema: str | Mapping[str, str] | None) -> str | None:
     """Types of columns as text."""
     if schema is None or isinstance(schema, str):
         return schema
-    return ",".join(f"{quoted(name)}:{kind}" for name, kind in schema.items())
+    if not isinstance(schema, Mapping):
+        cause = f"schema is of the type {type(schema).__name__}, not a dictionary of types"
+        raise usage("read schema", cause, 'write schema={"id": "i64", "price": "f64"}')
+    return ",".join(f"{quoted(name)}:{_type_name(kind)}" for name, kind in schema.items())
+
+
+def _type_name(kind: object) -> str:
+    """The name of a type, which may be one of NumPy."""
+    if isinstance(kind, str):
+        return kind
+    named = getattr(kind, "name", None) or getattr(kind, "__name__", None)
+    return str(named or kind)
 
 
 def quoted(column: str) -> str:

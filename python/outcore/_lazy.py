@@ -28,6 +28,8 @@ class Lazy(ABC):
     """Files, the steps on each item, and the resources."""
 
     def __init__(self, request: DatasetRequest) -> None:
+        if not isinstance(request, dict):
+            raise TypeError(f"{type(self).__name__} is not made of names of files; outcore.open(a) makes one")
         self._request = request
         self._type, self._item_bytes, self._steps, self._header = _outcore.describe(request)
 

@@ -13,11 +13,12 @@ import functools
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, SupportsIndex
 
 from . import _arguments as arguments
 from . import _outcore
 from . import _verbs
+from ._equivalents import unknown_attribute
 from ._errors import usage
 from ._lazy import ITEM_CHARACTERS, Lazy
 from ._preview import ROWS
@@ -86,9 +87,15 @@ class Lines(Lazy):
         """Rejects columns of CSV that would be fields of JSON lines."""
         files = (name for name in self._request["inputs"] if name.endswith((".csv", ".tsv")))
         name = next(files, None)
-        if given["by"] is not None and not given["csv"] and name is not None:
+        if given["by"] is None or given["csv"]:
+            return
+        if name is not None:
             cause = f"without csv=True, by is a field of JSON lines, but the file is CSV ({name})"
             raise usage("sort lines", cause, f"give csv=True with by={given['by']!r}")
+        name = next(iter(self._request["inputs"]), None)
+        if name is not None and _is_other_text(name):
+            cause = f"by is a field of JSON lines, but the lines are other text ({name})"
+            raise usage("sort lines", cause, 'give key="2,2n" for the number in the second field of each line')
 
     def merge(
         self,
@@ -229,6 +236,7 @@ class Lines(Lazy):
         """
         if not csv and by is None:
             return Lines(self._with(UniqueStep(is_counted=arguments.truth("counts", counts), counted=None)))
+        self._check_columns({"by": by, "csv": csv})
         self._rows("unique", csv, separator, header)
         step = _sort_step(
             {"by": by, "csv": csv, "separator": separator, "header": header, "on_error": on_error, "unique": True},
@@ -317,6 +325,12 @@ class Lines(Lazy):
             )
         return rows
 
+    # Type checkers know the attributes.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise unknown_attribute(self, name)
+
     def _first_items(self) -> Iterable[str]:
         # A character takes at most 4 bytes.
         return (line[: 4 * ITEM_CHARACTERS].decode(errors="replace") for line in self.head(ROWS))
@@ -333,6 +347,14 @@ class Lines(Lazy):
         if rest:
             yield [rest]
         _tell_skipped(batches.skipped)
+
+
+def _is_other_text(name: str) -> bool:
+    """Whether a file of this machine begins with a letter or a digit, as no line of JSON objects does."""
+    if not os.path.isfile(name) or name.endswith((".gz", ".zst", ".bz2", ".xz")):
+        return False
+    with open(name, "rb") as file:
+        return file.read(1).isalnum()
 
 
 def csv_rows(job: str, csv: bool, separator: str | None, header: bool) -> CsvRows | None:

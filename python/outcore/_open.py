@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, Union, overload
 
 from . import _arguments as arguments
@@ -105,6 +105,9 @@ def open(
     """
     given = dict(locals())
     src = arguments.looked_at_twice(src)
+    if isinstance(dtype, Mapping):
+        hint = 'outcore.table(src, schema={"id": "i32"}) gives the types of columns'
+        raise usage("read dtype", "dtype= is the type of a record, not of columns", hint)
     from ._table import table
 
     resources = arguments.resources_of(memory, threads, drives, io, scratch_limit, arguments.SEED, volume)

@@ -152,7 +152,7 @@ def map(
 
     Args:
         src: Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of shards,
-            or Parquet and Arrow files and directories of them.
+            or tables: files of Parquet, Arrow, CSV (.csv) or JSON lines (.jsonl), and directories of them.
         expression: What to compute.
         dst: Output: a file (.npy gets a header), or one shard per drive if the name contains {drive}. Without
             it the result is a `Table`.

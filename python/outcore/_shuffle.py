@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from . import _kinds
 from . import _outcore
 from ._arguments import SEED, Keys, Paths, Record, Size, StrPath, number, path_texts, resources_of
 from ._arrays import gathered
@@ -52,10 +53,14 @@ def shuffled(
 
     Raises: What `sort` raises.
     """
+    names, resources = path_texts(src), resources_of(memory, threads, (), io, None, seed, volume)
+    if dtype is None and record is None and _kinds.what(names, resources, table=True) in _kinds.TABLES:
+        hint = "outcore.ShuffledTable reads Parquet files in a random order, and outcore.table(src).shuffle() a table"
+        raise usage("shuffled", f"it reads records of one size, but the input is a table ({names[0]})", hint)
     request = OrderRequest(
-        inputs=path_texts(src),
+        inputs=names,
         records=records(dtype, record, key),
-        resources=resources_of(memory, threads, (), io, None, seed, volume),
+        resources=resources,
         epoch=number("epoch", epoch),
     )
     return Shuffled(request)

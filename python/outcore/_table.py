@@ -17,7 +17,7 @@ import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, overload
 
 from . import _arguments as arguments
 from . import _kinds
@@ -26,10 +26,11 @@ from . import _row_verbs
 from . import _table_verbs
 from . import _verbs
 from ._column import Column, Expression, expression_text
-from ._equivalents import unknown_attribute
+from ._column import text as literal
+from ._equivalents import of_keyword, unknown_attribute
 from ._errors import usage
-from ._held import MEANS, Held, Place, TableSource
-from ._held import files, quoted, resources_of, spooled, text_of, texts
+from ._held import MEANS, ArrowStream, Held, Place, TableSource
+from ._held import files, is_held, quoted, resources_of, spooled, text_of, texts
 from ._libraries import library
 from ._preview import ROWS, Preview
 from ._progress import Watcher
@@ -40,12 +41,14 @@ _SEED = 1
 _LOOKED_AT = 16
 #: Endings of names of tables.
 _ENDINGS = (".parquet", ".arrow", ".arrows", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson")
+#: Functions of groups that are written without a column.
+_BARE = ("count", "row_number", "rank", "dense_rank")
 #: The options of text.
 _OF_TEXT = ("schema", "separator", "null", "on_error")
 
 
 def table(
-    src: TableSource,
+    src: TableSource | Iterable[ArrowStream],
     *,
     columns: Iterable[str] | None = None,
     union: bool = False,
@@ -65,7 +68,7 @@ def table(
     Args:
         src: Files of Parquet, Arrow, CSV (`.csv`, `.tsv`) or JSON lines (`.jsonl`, `.ndjson`), the last two also
             compressed, directories or patterns of them, in order, as one table; or a table of another library, which is
-            written to an Arrow file first.
+            written to an Arrow file first. A list of tables is the rows of all of them.
         columns: Keep these columns, in this order; the others are not read. `"st.a"` is the field `a` of objects `st`.
         union: Files may lack columns, which are null there, or have columns of other types, which get a common type: the
             wider integer, a float, a decimal with all digits, the finer timestamp. Nothing is rounded.
@@ -93,6 +96,8 @@ def table(
         said["columns"] = texts("columns", columns)
     if not isinstance(null, str) and null:
         said["null"] = texts("null", null)
+    if isinstance(src, (list, tuple)) and any(map(is_held, src)):
+        return _stacked(src, said)
     if isinstance(src, Table):
         _kinds.check(table, _kinds.HELD, given)
         shape = {**src._shape(), **({} if columns is None else {"columns": said["columns"]})}
@@ -112,11 +117,25 @@ def table(
     return opened
 
 
+def _stacked(sources: Iterable[Any], said: Mapping[str, Any]) -> Table:
+    """The rows of several tables, in order. Only tables that are read with options of their own are copied."""
+    means = {name: value for name, value in said.items() if name in MEANS}
+    opened = [one if isinstance(one, Table) else table(one, **means) for one in sources]
+    parts = [_table_verbs.convert(one) if one._shape() else one for one in opened]
+    places = [one._place for one in parts if one._place is not None]
+    # The files must exist as long as the table.
+    place = Place(means, places) if places else None
+    return Table([name for one in parts for name in one._inputs], said, place)
+
+
 def _check_source(src: object) -> None:
     """Rejects data in memory that has rows or columns, but is not a table."""
     name = type(src).__qualname__
     hint = None
-    if isinstance(src, Mapping):
+    if isinstance(src, list) and src and isinstance(src[0], Mapping):
+        name = f"list of {type(src[0]).__qualname__}"
+        hint = "pyarrow.Table.from_pylist(...) or pandas.DataFrame(...) makes a table of it"
+    elif isinstance(src, Mapping):
         hint = "pyarrow.table(...) or pandas.DataFrame(...) makes a table of it"
     elif hasattr(src, "__array__"):
         hint = "pandas.DataFrame(...) makes a table of it, and numpy.save a file for outcore.open"
@@ -125,11 +144,14 @@ def _check_source(src: object) -> None:
 
 
 def _check_lines(opened: Table, given: dict[str, Any]) -> None:
-    """Rejects files of this machine that hold lines of text. Names decide for all others."""
+    """Rejects files of this machine that hold lines of text or an array. Names decide for all others."""
     for name in opened._inputs[:_LOOKED_AT]:
         if "://" in name or os.path.isdir(name) or name.endswith(_ENDINGS):
             continue
-        if _kinds.what([name], resources_of(given), table=True) == _kinds.LINES:
+        kind = _kinds.what([name], resources_of(given), table=True)
+        if kind == _kinds.ARRAY:
+            raise usage("open table", f"the file is an array, not a table ({name})", "outcore.open reads it")
+        if kind == _kinds.LINES:
             cause = f"the file is lines of text or raw records, not a table ({name})"
             hint = "outcore.open reads lines with lines=True, and records with dtype="
             raise usage("open table", cause, hint)
@@ -229,7 +251,7 @@ class Table(Held):
             if not isinstance(named.get(word, ""), str):
                 hint = 'group_by takes them itself: group_by("country", "count", total="sum(price)")'
                 raise usage("read arguments", f"{word}= is the name of one aggregate", hint)
-        return _table_verbs.group_by(self, by=by, aggregates=_named("aggregates", aggregates, named))
+        return _table_verbs.group_by(self, by=by, aggregates=self._named("aggregates", aggregates, named))
 
     def window(
         self,
@@ -241,7 +263,10 @@ class Table(Held):
     ) -> Table:
         """The rows with more columns, which depend on a row's place in its group, as by `window`:
         `window("user", "row_number", order="time", before="lag(page)")`."""
-        added = _named("functions", functions, named)
+        added = self._named("functions", functions, named)
+        if not added and first is None:
+            step = 'write window("country", "row_number", order="time"), or first=3 for the first rows of each group'
+            raise usage("read arguments", "no window function is given", step)
         return _table_verbs.window(self, by=by, order=order, added=added, first=first)
 
     def join(
@@ -257,6 +282,9 @@ class Table(Held):
     ) -> Table:
         """The rows joined with those of another table, as by `join`. Each table has its own options
         for reading."""
+        if isinstance(other, (list, tuple)) and any(map(is_held, other)):
+            step = "join one after the other: t.join(a, on=\"id\").join(b, on=\"id\")"
+            raise usage("join tables", "a join takes one other table, not several", step)
         return _table_verbs.join(
             self, other, on=on, how=how, asof=asof, tolerance=tolerance, suffix=suffix, ordered=ordered
         )
@@ -275,16 +303,20 @@ class Table(Held):
     def filter(self, *conditions: Expression) -> Table:
         """The rows for which all conditions are true: `"price * n > 100 and country in ('de', 'fr')"`. Row groups that
         cannot match are not read. `help(outcore.map)` describes the expressions."""
+        if any(one is None for one in conditions):
+            raise usage("filter", "the condition is None", 'give one: "price > 100", or outcore.col("price") > 100')
         condition, *further = conditions or ("true",)
         return _row_verbs.filter(self, condition, where=further)
 
-    def map(self, *unnamed: object, **columns: Expression) -> Table:
+    def map(self, *unnamed: object, **columns: Expression | bool | int | float) -> Table:
         """The rows with computed columns: `map(total="price * n")`. A computed column replaces one
         with the same name."""
         if unnamed:
             hint = 'name it as a keyword: map(total="price * n"), or map(**columns) for a dictionary'
             raise usage("read arguments", "a computed column needs a name", hint)
-        computed = [f"{quoted(name)} = {expression_text(given)}" for name, given in columns.items()]
+        numbers = {name: literal(given) for name, given in columns.items() if isinstance(given, (bool, int, float))}
+        texts_of = {name: numbers.get(name) or expression_text(given) for name, given in columns.items()}
+        computed = [f"{quoted(name)} = {text}" for name, text in texts_of.items()]
         return _row_verbs.map(self, ", ".join(computed))
 
     def select(self, *columns: str) -> Table:
@@ -364,6 +396,15 @@ class Table(Held):
         """True, with rows or without: `if table` reads nothing."""
         return True
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a column of this name."""
+        return name in self.columns
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NoReturn:
+        """Not supported: columns have different types."""
+        hint = 't.to_pandas() is a frame in memory, and t.to_arrow()["price"].to_numpy() a column'
+        raise usage("make array", "a table is not an array", hint)
+
     @overload
     def __getitem__(self, at: slice) -> Table: ...
     @overload
@@ -377,6 +418,12 @@ class Table(Held):
             return self.select(*at)
         if isinstance(at, Column):
             raise usage("take rows", "a table has no condition as an index", "filter(condition) keeps the rows for which it holds")
+        if isinstance(at, bool) or hasattr(at, "dtype") and at.dtype == bool:
+            cause = "a table has no truth values as an index, and == between tables compares no rows"
+            raise usage("take rows", cause, 't.filter(outcore.col("country") == "Spain") keeps rows')
+        if isinstance(at, tuple) or isinstance(at, slice) and isinstance(at.start or at.stop, str):
+            step = 't[["id", "price"]] takes columns, t[10:20] rows, and t.select("id", "price")[10:20] both'
+            raise usage("take rows", "a table has no columns and rows in one index, and no range of columns", step)
         if not isinstance(at, slice):
             kind = type(at).__name__
             raise usage(
@@ -408,9 +455,6 @@ class Table(Held):
         """A `polars.DataFrame` of all rows, in memory."""
         return library("polars", "make a DataFrame").DataFrame(self)
 
-    #: With a length, `list(table)` would reserve memory for every row before the first batch.
-    __iter__ = None
-
     def batches(self) -> Iterator[Any]:
         """The rows in order, as record batches of pyarrow."""
         return iter(self.reader())
@@ -430,8 +474,33 @@ class Table(Held):
 
     def _keys(self, by: arguments.Keys) -> arguments.Keys:
         """The given columns. Without any, all columns of a table of text, because text without columns is lines."""
+        by = str(by) if isinstance(by, Column) else by
         is_text = any(_is_text(name) for name in self._inputs)
         return [quoted(name) for name in self.columns] if is_text and not by else by
+
+    def _named(self, name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
+        """Expressions, some with the names of their results."""
+        wrong = next((one for one in given if isinstance(one, Mapping)), None)
+        if wrong is not None:
+            hint = 'write group_by("country", total="sum(price)")'
+            raise usage("read arguments", f"{wrong!r} is a dictionary, but aggregates are texts", hint)
+        function, example = (self.window, "lag(price)") if name == "functions" else (self.group_by, "sum(price)")
+        for made, text in named.items():
+            use = of_keyword(function, made)
+            is_column = isinstance(text, str) and text.isidentifier() and text not in _BARE and text in self
+            if use is not None and (not isinstance(text, str) or is_column):
+                raise TypeError(f"{made}= is not a keyword of {function.__name__}; {use}")
+            if isinstance(text, bool):
+                cause = f"{made}={text} is not a result, and {function.__name__} has no such keyword"
+                raise usage("read arguments", cause, f"leave {made}= out")
+            if not isinstance(text, str):
+                kind = type(text).__name__
+                hint = f'write it as a text: {made}="{example}"'
+                raise usage("read arguments", f"{made}= is of the type {kind}, not a text", hint)
+            if is_column:
+                hint = f'give a function of it: {made}="{example.replace("price", text)}"'
+                raise usage("read arguments", f"{made}={text!r} is only the name of a column", hint)
+        return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
 
     def _title(self) -> str:
         """A description in a line."""
@@ -443,17 +512,6 @@ class Table(Held):
 
     def _repr_html_(self) -> str:
         return self._preview.html(self._title())
-
-
-def _named(name: str, given: Iterable[str], named: Mapping[str, str]) -> list[str]:
-    """Expressions, some with the names of their results."""
-    example = "lag(price)" if name == "functions" else "sum(price)"
-    for made, text in named.items():
-        if not isinstance(text, str):
-            kind = type(text).__name__
-            hint = f'write it as a text: {made}="{example}"'
-            raise usage("read arguments", f"{made}= is of the type {kind}, not a text", hint)
-    return texts(name, given) + [f"{made}={text}" for made, text in named.items()]
 
 
 def _is_text(name: str) -> bool:

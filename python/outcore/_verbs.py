@@ -202,7 +202,7 @@ def sort(
             lines a path such as .user.id or .tags[0], for .npy a field. After colons, in any order: a type as
             in price:f64, asc or desc, nulls-first or nulls-last; for CSV also the letters of `order`, as in
             price:nr. Null is an empty field of CSV. A name in backquotes may hold commas and colons.
-        header: `False` means: The CSV has no header line.
+        header: `False` means: CSV inputs have no header line.
         columns: Keep these columns, in this order; the others are not read. st.a is the field a of objects
             st. A name in backquotes may contain commas, or be empty.
         union: Accept files with different columns: missing ones become null, and columns of different types
@@ -320,7 +320,7 @@ def unique(
     resume: bool = False, verify_output: bool = False, volume: StrPath | None = None,
     progress: Watcher | bool | None = None,
 ) -> UniqueSummary | Table:
-    """Keep one of each line or record, in order, or count them.
+    """Keep one of each line, record or row, in order, or count them.
 
     The output is in order. With count=, each line follows its count, as GNU uniq writes it, and each record
     precedes an 8-byte count. With keys (key=, or by= for columns), one line or record is kept per key; for
@@ -438,8 +438,8 @@ def comm(
         key: Sort key: OFFSET:LEN[:TYPE][:desc] in bytes, where TYPE is bytes (the default) or a number type;
             for structured .npy the name of a field, NAME[:desc]. Several keys are a list, the most
             significant first. Default: the whole record.
-        header: `False` means: The CSV has no header line; its columns are called 1, 2, and so on.
-        separator: Separator of CSV fields. Default: inferred from a sample of the records.
+        header: `False` means: CSV inputs have no header line; their columns are called 1, 2, and so on.
+        separator: Separator of the fields of CSV inputs. Default: inferred from a sample of the records.
         csv: Input is CSV, whatever its name: quoted fields may contain separators and newlines, and the first
             line of each file names the columns.
         jsonl: Input is JSON lines, whatever its name: one JSON object per line.
@@ -506,7 +506,7 @@ def shuffle(
     explain: bool = False, resume: bool = False, verify_output: bool = False, checksum: bool = False,
     volume: StrPath | None = None, progress: Watcher | bool | None = None,
 ) -> ShuffleSummary | Table:
-    """Shuffle lines or records into a uniformly random order.
+    """Shuffle lines, records or rows into a uniformly random order.
 
     Every order is equally likely. The same seed, epoch and input give the same output, whatever the memory
     and the number of threads and drives.

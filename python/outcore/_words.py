@@ -16,7 +16,7 @@ from ._arguments import Keys, LinesHow, Paths, Record, Size, StrPath
 from ._arguments import insists, number, optional_path, path_text, path_texts, texts, truth
 from ._arguments import warn_of_unknown_variables
 from ._column import Column, Expression, Expressions, expression_text
-from ._errors import usage
+from ._errors import UsageError, usage
 from ._held import MEANS, Held, Place, held, quoted, schema_text, spooled
 from ._progress import telling
 from ._records import records
@@ -34,6 +34,8 @@ _ORDERED = re.compile(r"(.*?)((?::(?:asc|desc|r|nulls-first|nulls-last))*)", re.
 #: The name of a file of data, which no expression looks like.
 _FILE = re.compile(r"@?[\w./{}-]+\.(parquet|arrows?|feather|csv|tsv|jsonl|ndjson|npy|bin|dat|txt)(\.(gz|zst))?")
 _Report = TypeVar("_Report", bound=JobReport)
+#: Keywords whose values are expressions.
+_EXPRESSIONS = ("expression", "condition", "expressions", "where", "map")
 #: The words after the options.
 _OPERANDS = ("src", "left", "right")
 #: The hint for a number in the place of the output.
@@ -70,8 +72,13 @@ class Words:
         """All keywords of a function except for its files."""
         for keyword, value in given.items():
             option = _option(name, options, keyword)
-            if keyword in ("expression", "condition", "expressions"):
+            if value is None and keyword in _EXPRESSIONS and option is not None and not _is_flag(option.flag):
+                hint = 'write one as a text: "price > 100"'
+                raise usage("read arguments", f"{keyword}=None is not an expression", hint)
+            if keyword in _EXPRESSIONS:
                 _check_place(name, keyword, value, given)
+            elif keyword != "dst" and isinstance(value, str):
+                _check_order(name, keyword, value, given)
             if option is not None and (not _is_flag(option.flag) or not _is_default(option, value)):
                 self._take(name, option, keyword, value)
 
@@ -83,14 +90,22 @@ class Words:
             getattr(self, option.method)(option.flag, value)
         except TypeError as error:
             kind = type(value).__name__
+            is_expression = keyword in _EXPRESSIONS
+            if option.method == "text" and not is_expression:
+                raise usage("read arguments", f"{keyword}={value!r} is of the type {kind}, not a text", "give a text; help() lists what it may be") from None
             if option.method in ("text", "joined", "expressions") and str(error).startswith("an expression"):
                 cause, _, hint = str(error).partition(": ")
                 raise usage("read arguments", f"{keyword}={value!r}: {cause}", hint) from None
             if option.method == "path" and isinstance(value, int):
                 cause = f"{keyword}={value!r} is not the name of a file"
                 raise usage("read arguments", cause, _NUMBERS.get(name, "give a name, as in dst=\"out.bin\"")) from None
+            if keyword == "key" and callable(value):
+                hint = 'write it as a text: key="2,2n" is the number in the second field of a line'
+                raise usage("read arguments", "key= is a function, but keys are texts", hint) from None
             cause = f"{keyword}={value!r} has the type {kind}, which {keyword} does not take ({error})"
-            raise usage("read arguments", cause, "see help() of the function") from None
+            hint = f'names are texts: {keyword}="price" or {keyword}=["country", "price"]'
+            is_names = option.method in ("keys", "columns", "listed")
+            raise usage("read arguments", cause, hint if is_names else "see help() of the function") from None
 
     def operands(self, paths: Paths) -> None:
         """Files, which come after everything else."""
@@ -236,8 +251,16 @@ class Words:
         warn_of_unknown_variables()
         words = [*self.options, "--", *self._operands]
         volume = optional_path(given.get("volume"))
-        with telling(given.get("progress"), phases) as tell:
-            return _outcore.run_verb(name, words, volume, kept, tell, arrays)
+        try:
+            with telling(given.get("progress"), phases) as tell:
+                return _outcore.run_verb(name, words, volume, kept, tell, arrays)
+        except UsageError as error:
+            # The usage of the command is not that of the function.
+            before, _, usage_of_command = str(error).partition("; usage: ")
+            if not usage_of_command:
+                raise
+            function = name.replace("-", "_").replace(" ", "_")
+            raise usage("read arguments", before.removeprefix("read arguments: "), f"see help() of {function}") from None
 
 
 def run(
@@ -269,6 +292,9 @@ def run_on_tables(
     keeps = "dst" in given and given["dst"] is None
     if keeps and given.get("codec") is not None:
         raise usage(name, "codec cannot be used without dst", "give it to write of the Table")
+    if "left" in given:
+        _check_tables(name, given)
+    _check_column(name, given)
     sources = [given[operand] for operand in _OPERANDS if operand in given]
     is_alone = len(sources) == 1
     asked = dict(given)
@@ -347,10 +373,43 @@ def _is_default(option: Option, value: Any) -> bool:
 def _check_place(name: str, keyword: str, value: Any, given: Mapping[str, Any]) -> None:
     """Rejects an output in the place of an expression."""
     dst = given.get("dst")
+    _check_order(name, keyword, value, given)
     if isinstance(value, str) and isinstance(dst, str) and _FILE.fullmatch(value) and not _FILE.fullmatch(dst):
         function = name.replace("-", "_")
         hint = f"the {keyword} comes before the output: {function}(src, {keyword}, dst)"
         raise usage("read arguments", f"{keyword}={value!r} is the name of a file", hint)
+
+
+def _check_order(name: str, keyword: str, value: Any, given: Mapping[str, Any]) -> None:
+    """Rejects an input in the place of another argument."""
+    src = given.get("src")
+    if not isinstance(value, str) or not isinstance(src, str) or _FILE.fullmatch(src) or os.path.lexists(src):
+        return
+    if _FILE.fullmatch(value) and os.path.lexists(value):
+        after = ", dst" if "dst" in given else ""
+        hint = f"the input comes before the {keyword}: {name.replace('-', '_')}(src, {keyword}{after})"
+        raise usage("read arguments", f"{keyword}={value!r} is the name of a file", hint)
+
+
+def _check_column(name: str, given: Mapping[str, Any]) -> None:
+    """Rejects a column in the place of the output of a verb that writes tables."""
+    dst = given.get("dst")
+    is_word = isinstance(dst, str) and dst.isidentifier() and not os.path.lexists(dst)
+    is_folder = given.get("parts") is not None
+    if name in ("group-by", "dedup", "window") and is_word and not is_folder and not given.get("by"):
+        function = name.replace("-", "_")
+        hint = f"for a column write {function}(src, by={dst!r})"
+        raise usage("read arguments", f"dst={dst!r} is not the name of a table", hint)
+
+
+def _check_tables(name: str, given: Mapping[str, Any]) -> None:
+    """Rejects a list of both inputs in the place of the first."""
+    left, right = given["left"], given.get("right")
+    if isinstance(left, (list, tuple)) and isinstance(right, (str, os.PathLike)):
+        output = os.fsdecode(right)
+        if len(left) == 2 and "://" not in output and not os.path.lexists(output) and _FILE.fullmatch(output):
+            hint = f"give them one after the other: {name}(left, right, dst)"
+            raise usage("read arguments", f"left= has both inputs, and right={output!r} does not exist", hint)
 
 
 def _is_flag(option: str) -> bool:

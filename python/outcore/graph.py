@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from . import _outcore
 from ._array_verbs import run_on_arrays
 from ._arguments import SEED, Paths, Size, StrPath, path_text, resources_of
-from ._equivalents import unknown_attribute
+from ._equivalents import unknown_attribute, unknown_name
 from ._errors import usage
 from ._neighbors import Features, NeighborBatch, NeighborLoader, vertices_of
 from ._progress import Watcher
@@ -646,3 +646,10 @@ def from_scipy(
             force=force,
             volume=volume,
         )
+
+
+# Type checkers know the names.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        raise unknown_name(__name__, name, __all__, {'outcore.graph.Graph("g.graph")': Graph})

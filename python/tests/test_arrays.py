@@ -82,21 +82,21 @@ class Table:
 
 
 @pytest.mark.parametrize(
-    "data, name",
+    "data, name, hint",
     [
-        (Table(), "Table"),
-        ({"rows.npy": [1, 2]}, "dict"),
-        (np.arange(3), "ndarray"),
-        (np.zeros(()), "ndarray"),
-        ([np.arange(3)], "ndarray"),
-        ([1, 2], "int"),
-        (7, "int"),
-        (None, "NoneType"),
+        (Table(), "Table", "numpy.save"),
+        ({"rows.npy": [1, 2]}, "dict", "pyarrow.table"),
+        (np.arange(3), "ndarray", "numpy.save"),
+        (np.zeros(()), "ndarray", "numpy.save"),
+        ([np.arange(3)], "ndarray", "numpy.save"),
+        ([1, 2], "int", "numpy.save"),
+        (7, "int", "numpy.save"),
+        (None, "NoneType", "the name of a file"),
     ],
 )
-def test_data_in_memory_is_no_file(rows: np.ndarray, data: Any, name: str) -> None:
+def test_data_in_memory_is_no_file(rows: np.ndarray, data: Any, name: str, hint: str) -> None:
     for open_ in (outcore.open, outcore.shuffled, lambda data: outcore.sort(data, "out.npy")):
-        with pytest.raises(outcore.UsageError, match=f"of type {name} is neither.*numpy.save"):
+        with pytest.raises(outcore.UsageError, match=f"of type {name} is neither.*{hint}"):
             open_(data)
 
 

@@ -184,6 +184,6 @@ def test_an_option_that_is_not_for_the_table_is_named_as_python_spells_it(here: 
     for options, name in (({"header": False}, "header=False"), ({"separator": ";"}, "separator="), ({"null": "x"}, "null=")):
         with pytest.raises(outcore.UsageError, match=f"^read arguments: {name} cannot be used with tables"):
             outcore.dedup("t.parquet", "u.parquet", **options)  # type: ignore[arg-type]
-    with pytest.raises(outcore.UsageError, match="shingles="):
+    with pytest.raises(outcore.UsageError, match="near=.*see help"):
         outcore.dedup("t.parquet", "u.parquet", shingles="chars:9")
     assert not (here / "u.parquet").exists()

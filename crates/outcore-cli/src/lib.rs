@@ -150,6 +150,10 @@ fn dispatch(cli: &mut Cli, given: Given, arguments: &[OsString], typed: &[OsStri
             terminal: terminal.clone(),
             program: program_of(arguments),
         };
+        if name == "filter" && typed.iter().any(|word| word == "-v") {
+            let note = "-v prints more; for the other rows write not (CONDITION)";
+            context.reporter.note(note);
+        }
         run_command(&context, command).map_err(|error| cli::operands::explain(error, typed))
     })
 }

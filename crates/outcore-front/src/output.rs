@@ -606,8 +606,17 @@ pub fn loses_header(
             "{} gets raw records without a header; for a header, give it a name that ends in .npy",
             path.display()
         )),
+        Target::Pipe(None) if is_lost && is_redirected() => Some(
+            "standard output gets raw records without a header; `-o NAME.npy` writes a header"
+                .to_owned(),
+        ),
         Target::File(_) | Target::Shards { .. } | Target::Pipe(_) => None,
     }
+}
+
+/// Whether standard output is a file, and not a pipe to a program or a terminal.
+pub fn is_redirected() -> bool {
+    paths::facts("/proc/self/fd/1").is_ok_and(|facts| facts.is_file())
 }
 
 /// Fails if the drives have too little room for `records` records. The generator itself rejects

@@ -100,7 +100,7 @@ const WORDS: [&str; 12] = [
     "drives.toml",
 ];
 /// Longer texts that have no option, or spell an option in another form.
-const PHRASES: [(&str, &str); 14] = [
+const PHRASES: [(&str, &str); 19] = [
     (
         "pass --lines to treat its bytes as lines",
         "pass lines=\"any\" to treat its bytes as lines",
@@ -125,6 +125,26 @@ const PHRASES: [(&str, &str); 14] = [
     ("use -k for", "use line_key= for"),
     ("see --help", "see help()"),
     ("use `-o -`", "use the command: outcore sort -o -"),
+    (
+        "--csv or --jsonl reads the lines as a table, and --csv -t ' ' --no-header fields between blanks as the columns 1, 2, ...",
+        "outcore.convert(src, csv=True) reads the lines as a table, and with separator=\" \" and header=False fields between blanks as the columns 1, 2, ...",
+    ),
+    (
+        "compute on it with another command of `outcore graph`",
+        "compute on it with a method of that object",
+    ),
+    (
+        "`outcore.verify(..., --lines)` counts",
+        "`outcore.open(src).count()` counts",
+    ),
+    (
+        "`outcore.reduce(\"count\")` counts",
+        "`outcore.open(src).count()` counts",
+    ),
+    (
+        "`outcore.merge(...)` merges and `outcore sort -c` checks",
+        "`outcore.open(src).merge()` merges and `outcore.open(src).check()` checks",
+    ),
     (". Default: standard output", ""),
     ("; -t names another separator", "; separator= names another"),
 ];
@@ -348,6 +368,24 @@ fn value_of(rest: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_and_graphs_are_those_of_python() {
+        for (command, python) in [
+            (
+                "`outcore verify --lines` counts lines, `outcore reduce count` counts records",
+                "`outcore.open(src).count()` counts lines, `outcore.open(src).count()` counts records",
+            ),
+            (
+                "describe it with `outcore graph info`, or compute on it with another command of \
+                 `outcore graph`",
+                "describe it with `outcore.graph.Graph(...)`, or compute on it with a method of \
+                 that object",
+            ),
+        ] {
+            assert_eq!(Spelling::Python.text(command), python);
+        }
+    }
 
     #[test]
     fn python_reads_its_own_arguments() {

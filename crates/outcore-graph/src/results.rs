@@ -436,6 +436,26 @@ fn write_lines(
     primitives::write(job, lines, &to, replace)
 }
 
+/// Returns the `count` largest groups of vertices with the same label, the largest first, as pairs
+/// of the label and the number of its vertices. Groups of the same size are in the order of labels.
+///
+/// # Errors
+/// Memory: the sizes, 4 bytes per vertex, exceed the budget.
+pub fn largest_groups(job: &Job, labels: &[u32], count: usize) -> Result<Vec<(usize, Value)>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let bytes = 4 * labels.len() as u64;
+    let _sizes = job.budget.reserve("sizes of groups", bytes)?;
+    let mut sizes = vec![0_u32; labels.len()];
+    for label in labels {
+        sizes[*label as usize] += 1;
+    }
+    let mut largest = top(&Values::Numbers(sizes), count);
+    largest.retain(|(_, size)| *size != Value::Whole(0));
+    Ok(largest)
+}
+
 /// Returns the `count` vertices with the largest values, the largest first. Infinite values, such
 /// as the lengths of paths that do not exist, come last.
 pub fn top(values: &Values, count: usize) -> Vec<(usize, Value)> {

@@ -98,7 +98,7 @@ impl FieldPlace {
                 Some((_, column)) => {
                     let (front, data_type) = (column.name(), column.data_type());
                     let kind = notation(data_type);
-                    let part = name[front.len()..].trim_start_matches('.');
+                    let part = name.rsplit('.').next().unwrap_or(name);
                     let hint = match data_type.is_temporal() {
                         true => format!("write {part}({front}) for a part of a time"),
                         false => format!("`{front}` is {kind}, but only structs have fields"),
@@ -317,11 +317,35 @@ fn is_dictionary(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(..))
 }
 
-/// Checks that the table at `path` has the columns of `first`, the schema of `first_path`.
+/// What columns of two tables may differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Widths {
+    /// In nothing.
+    Same,
+    /// In the width of the offsets of texts and bytes, which readers of files convert.
+    Any,
+}
+
+/// Whether both are texts, or both bytes, whatever the width of their offsets is.
+fn are_same_but_for_width(one: &DataType, other: &DataType) -> bool {
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    let are_texts = |kind: &DataType| matches!(kind, Utf8 | LargeUtf8 | Utf8View);
+    let are_bytes = |kind: &DataType| matches!(kind, Binary | LargeBinary | BinaryView);
+    are_texts(one) && are_texts(other) || are_bytes(one) && are_bytes(other)
+}
+
+/// Checks that the table at `path` has the columns of `first`, the schema of `first_path`, except
+/// for what `widths` allows.
 ///
 /// # Errors
 /// Usage: reports the first column that differs, with both types.
-pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Path) -> Result<()> {
+pub(crate) fn agree(
+    first: &Schema,
+    first_path: &Path,
+    other: &Schema,
+    path: &Path,
+    widths: Widths,
+) -> Result<()> {
     let differs = |cause: String| {
         Error::usage("read tables", cause)
             .path(path)
@@ -335,7 +359,9 @@ pub(crate) fn agree(first: &Schema, first_path: &Path, other: &Schema, path: &Pa
                 "column `{name}` of {first_path} is missing"
             )));
         };
-        if !is_same_type(field.data_type(), found.data_type()) {
+        let is_same_text =
+            widths == Widths::Any && are_same_but_for_width(field.data_type(), found.data_type());
+        if !is_same_text && !is_same_type(field.data_type(), found.data_type()) {
             return Err(differs(format!(
                 "column `{name}` is {}, but in {first_path} it is {}",
                 notation(found.data_type()),
@@ -427,12 +453,31 @@ mod tests {
         let one = schema(&[("a", DataType::Int64)]);
         let other = schema(&[("a", DataType::Utf8)]);
         let (here, there) = (Path::new("1.parquet"), Path::new("2.parquet"));
-        let error = agree(&one, here, &other, there).unwrap_err().to_string();
+        let agree = |one, other| agree(one, here, other, there, Widths::Any);
+        let error = agree(&one, &other).unwrap_err().to_string();
         for part in ["`a`", "i64", "text", "1.parquet", "2.parquet"] {
             assert!(error.contains(part), "{part} in {error}");
         }
         let more = schema(&[("a", DataType::Int64), ("b", DataType::Utf8)]);
-        assert!(agree(&one, here, &more, there).is_err());
-        assert!(agree(&more, here, &one, there).is_err());
+        assert!(agree(&one, &more).is_err());
+        assert!(agree(&more, &one).is_err());
+    }
+
+    #[test]
+    fn texts_and_bytes_of_files_may_have_offsets_of_any_width() {
+        let (here, there) = (Path::new("1.parquet"), Path::new("2.arrow"));
+        let agree = |one: DataType, other: DataType, widths| {
+            let (one, other) = (schema(&[("a", one)]), schema(&[("a", other)]));
+            agree(&one, here, &other, there, widths).is_ok()
+        };
+        for (one, other) in [
+            (DataType::Utf8, DataType::LargeUtf8),
+            (DataType::Utf8View, DataType::Utf8),
+            (DataType::Binary, DataType::LargeBinary),
+        ] {
+            assert!(agree(one.clone(), other.clone(), Widths::Any));
+            assert!(!agree(one, other, Widths::Same));
+        }
+        assert!(!agree(DataType::Utf8, DataType::Binary, Widths::Any));
     }
 }

@@ -615,7 +615,10 @@ impl Stream {
             None => (frame_of(rows, terminator), rows.plural().to_string()),
         };
         let array = match &format {
-            Some(_) => ArrayHeader::of(types, &sources, &target)?,
+            Some(_) => {
+                note_lost_header(host, &sources, &target)?;
+                ArrayHeader::of(types, &sources, &target)?
+            }
             None => None,
         };
         let resources = request.start_recording(host, resources, &sources, &target)?;
@@ -629,6 +632,19 @@ impl Stream {
             array,
         })
     }
+}
+
+/// Notes that arrays lose their header on the way to standard output.
+fn note_lost_header(host: &dyn Host, sources: &[Source], target: &Target) -> Result<()> {
+    let is_read_once = sources.iter().any(Source::is_stream);
+    if *target != Target::Pipe(None) || is_read_once || !targets::is_redirected() {
+        return Ok(());
+    }
+    let looked: Result<Vec<ResolvedInput>> = sources.iter().cloned().map(inputs::look).collect();
+    if let Some(lost) = targets::loses_header(target, &looked?, None) {
+        host.note(&lost);
+    }
+    Ok(())
 }
 
 /// The sources with these names: standard input if there are none.

@@ -79,6 +79,10 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
             None => wrong,
         };
     }
+    if error.kind() == ErrorKind::MissingSubcommand {
+        return Error::usage("read arguments", "a command is missing")
+            .hint("--help lists the commands");
+    }
     let known = || replaces_nothing(error).or_else(|| contradicts(error));
     if let Some(wrong) = not_a_number(error).or_else(known) {
         return wrong;
@@ -114,6 +118,9 @@ fn wrong(error: &clap::Error, command: &Command) -> Error {
         ErrorKind::InvalidSubcommand => {
             unknown_command(text_of(ContextKind::InvalidSubcommand), command)
         }
+        ErrorKind::InvalidValue => value_hint(error, command)
+            .or_else(|| tip.map(|tip| format!("{tip}; see --help")))
+            .unwrap_or_else(|| "see --help".to_owned()),
         _ => {
             let usage_hint = || {
                 let operand = missing_operand(command, usage?).unwrap_or("see --help");
@@ -162,6 +169,34 @@ fn unknown_option(unknown: &str, command: &Command, tip: Option<&str>) -> String
         }
         Some(tip) => format!("{tip}; see --help"),
         None => "see --help".to_owned(),
+    }
+}
+
+/// The hint for a value that an option does not have, or for one that is missing.
+fn value_hint(error: &clap::Error, command: &Command) -> Option<String> {
+    let text_of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let flag = plain(text_of(ContextKind::InvalidArg)?);
+    let value = text_of(ContextKind::InvalidValue).unwrap_or_default();
+    let known = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(known)) => known.as_slice(),
+        _ => &[],
+    };
+    let lower = value.to_ascii_lowercase();
+    match (flag.as_str(), value, command.get_name()) {
+        ("--schema", "", "info") => {
+            Some("info prints columns and types without an option; see --help".to_owned())
+        }
+        ("--lines", number, _) if number.parse::<u64>().is_ok() => Some(format!(
+            "-n {number} is a number of lines; --lines says that files are text; see --help"
+        )),
+        ("--to", "parquet", _) => {
+            Some("Parquet needs a file: -o OUT.parquet; see --help".to_owned())
+        }
+        _ if known.contains(&lower) => Some(format!("write {flag} {lower}")),
+        _ => None,
     }
 }
 
@@ -247,7 +282,21 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
         _ => wanted,
     };
     let cause = format!("`{value}` is not {wanted}, which {flag} needs");
-    Some(Error::usage("read arguments", cause).hint("see --help for the arguments and their order"))
+    let share = value
+        .strip_suffix('%')
+        .and_then(|share| share.parse::<f64>().ok());
+    let hint = match (flag.as_str(), share) {
+        (_, Some(percent)) => format!("write {flag} {}", percent / 100.0),
+        ("--threads", _) => {
+            "leave --threads out for all processors, or give a number from 1 to 4096".to_owned()
+        }
+        ("--substring", _) => {
+            "--substring 50 is the length of passages, and --of COLUMN the column of texts"
+                .to_owned()
+        }
+        _ => "see --help for the arguments and their order".to_owned(),
+    };
+    Some(Error::usage("read arguments", cause).hint(hint))
 }
 
 /// An option without the names of its values, and an operand without brackets.

@@ -394,7 +394,7 @@ impl VectorsBenchArgs {
 
 const REPLAY_EXAMPLES: &str = "\
 Examples:
-  outcore replay Financial1.spc.gz --summary                 what is in it: Falcon's Table 2
+  outcore replay Financial1.spc.gz --summary                 what is in it: sizes, reads, writes
   outcore replay Financial1.spc.gz --on /mnt/a --on /mnt/b   as fast as the drives answer
   outcore replay volume.csv --on drives.toml --speed 10 -o report.html
   outcore replay sort.iotrace --on /mnt/a --speed 1          outcore's own, with its computation";

@@ -17,6 +17,18 @@ use super::Cli;
 
 /// The error with a better hint, if a misplaced word explains it; `words` is the command line.
 pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
+    let of_kind = ["lines", "tables", "type of the records"];
+    let is_of_kind = of_kind.iter().any(|word| error.cause().contains(word));
+    if is_of_kind && error.kind() == Kind::Usage && words[1..].iter().any(is_packed_table) {
+        return error.hint(
+            "Parquet and Arrow files inside of a compressed file cannot be read: decompress it first, for example with gunzip; Parquet compresses columns itself",
+        );
+    }
+    if is_header_of_lines(&error) {
+        return error.hint(
+            "the first line is taken for the header: --no-header reads it as a row, and -t ' ' separates fields at blanks; the columns are then 1, 2, ...",
+        );
+    }
     let is_input = matches!(error.kind(), Kind::Io | Kind::Usage);
     let Some(missing) = error.file_path().filter(|path| is_input && !path.exists()) else {
         return error;
@@ -40,6 +52,29 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
         Some(hint) => error.hint(hint),
         None => error,
     }
+}
+
+/// Whether a column is missing because a line of text is the name of the only column.
+fn is_header_of_lines(error: &Error) -> bool {
+    let step = error.next_step().unwrap_or_default();
+    let only = step.strip_prefix("the columns are `");
+    let only = only.and_then(|rest| rest.split('`').next());
+    error.cause().starts_with("there is no column")
+        && !step.contains("`, `")
+        && only.is_some_and(|name| name.contains(' '))
+}
+
+/// Whether a word names a compressed file with a table in it that is not text.
+fn is_packed_table(word: &OsString) -> bool {
+    let path = Path::new(word);
+    let end = |path: &Path| path.extension().and_then(OsStr::to_str).map(str::to_owned);
+    let packed = matches!(end(path).as_deref(), Some("gz" | "zst" | "bz2" | "xz"));
+    let inner = path.file_stem().and_then(|stem| end(Path::new(stem)));
+    let is_table = matches!(
+        inner.as_deref(),
+        Some("parquet" | "pq" | "arrow" | "arrows" | "feather")
+    );
+    packed && is_table && path.is_file()
 }
 
 /// The hint for a missing input after another one, which may be a column or the output.
@@ -181,6 +216,11 @@ fn hint_of_order(missing: &Path, words: &[OsString]) -> Option<String> {
     }
     if let (Some(number), "histogram") = (number, command.get_name()) {
         return Some(format!("--bins {number} is the number of bins"));
+    }
+    if missing == Path::new("x") && matches!(command.get_name(), "histogram" | "top" | "scan") {
+        return Some(format!(
+            "leave x out: {name} takes the numbers of the files"
+        ));
     }
     let first = command.get_positionals().next()?;
     let is_path = |hint| !matches!(hint, ValueHint::Unknown | ValueHint::Other);

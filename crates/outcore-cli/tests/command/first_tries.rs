@@ -191,8 +191,13 @@ fn a_verb_on_records_names_the_one_for_tables() {
     }
 }
 
+const ACCESS_LOG: &str = "\
+1.2.3.4 - - [01/Jan/2024:00:00:01] \"GET / HTTP/1.1\" 200 12
+5.6.7.8 - - [02/Jan/2024:00:00:01] \"GET /a HTTP/1.1\" 404 34
+";
+
 /// Lines as users of other tools type them: words, exit code, a part of the cause and a part of the
-/// hint. The one row with exit code 0 follows a hint of another row.
+/// hint. A row with exit code 0 follows a hint of another row.
 const WRONG_WORDS: &str = "\
 shuffle w.txt --head 2 | 2 | '--head' | -n is a number
 sample w.txt --head-count 2 | 2 | count | -n is a number
@@ -246,7 +251,42 @@ split t.parquet --by id -o {x} | 2 | {x} is not a placeholder | name a directory
 sort t3.csv --by n -o x.csv --checksum | 2 | tables of CSV | --csv and --jsonl sort rows of text
 head file://w.txt | 2 | not the scheme | write w.txt
 man outcore-sort | 2 | sort is a command | outcore sort --help
-vector index in --type f32x2 -o b.faiss | 2 | not a .faiss file | base.vindex";
+vector index in --type f32x2 -o b.faiss | 2 | not a .faiss file | base.vindex
+info access.log | 2 | only tables | --csv -t ' ' --no-header
+info k.npy | 2 | only tables | outcore reduce count
+reduce count k.npy | 0 | - | -
+group-by access.log --by 1 | 2 | only tables | outcore unique --count
+filter n>9 access.log | 2 | lines of text | --csv -t ' ' --no-header
+filter n>9 access.log --csv | 2 | no column `n` | --no-header reads it as a row
+window t3.csv --by id --add r=rank --columns id,r | 2 | `r` is added | leave r out
+window t3.csv --add s=n/sum(n) | 2 | no window function | outcore join
+sort t.parquet.gz --by n | 2 | cannot be used | gunzip
+filter n>9 t.parquet.gz | 2 | t.parquet.gz | decompress it first
+histogram x k.npy | 3 | (x) | leave x out
+gen normal | 2 | unknown type | --dist normal
+gen sale | 2 | unknown type | did you mean sales
+dedup t3.csv --by id --keep none | 2 | no column | write first, last
+dedup t.parquet --minhash n | 2 | '--minhash' | --near COLUMN
+join t3.csv o.csv --type left | 2 | '--type' | --how left
+sample -k 5 w.txt | 2 | '-k' | -n is a number
+split -d w.txt | 2 | '-d' | -o 'part-{part}
+knn k.npy k.npy --k 5 | 2 | '--k' | -k is the number of neighbours
+view cat --count 3 v | 2 | '--count' | --range 0..3
+scratch clean --dry-run | 2 | '--dry-run' | outcore scratch list
+config --list | 2 | '--list' | outcore config show
+head --skip 10 w.txt | 2 | '--skip' | outcore tail -n +11
+tail -r w.txt | 2 | '-r' | tac
+verify w.txt -k2,2n | 2 | '-k' | outcore sort -c
+graph random-walks g | 2 | random-walks | outcore graph walk
+convert t3.csv --sort-by n | 2 | '--sort-by' | outcore sort --by
+convert t3.csv --to parquet | 2 | parquet | -o OUT.parquet
+dedup t3.csv --near id --jaccard 80% | 2 | not a number | write --jaccard 0.8
+sort w.txt --threads auto | 2 | not a whole number | leave --threads out
+dedup t3.csv --substring id | 2 | not a whole number | --of COLUMN
+head --lines=2 w.txt | 2 | invalid value '2' | -n 2 is a number of lines
+knn k.npy k.npy -k 1 --metric L2 | 2 | 'L2' | write --metric l2
+info t.parquet --schema | 2 | a value is required | columns and types without
+-v | 2 | a command is missing | --help lists the commands";
 
 #[test]
 fn a_wrong_word_leads_to_the_line_that_was_meant() {
@@ -257,6 +297,8 @@ fn a_wrong_word_leads_to_the_line_that_was_meant() {
     place
         .run(&["sort", "in", "--type", "u64", "-o", "k.npy"])
         .ok();
+    place.write("access.log", ACCESS_LOG.as_bytes());
+    in_shell(&place, "gzip -c t.parquet > t.parquet.gz").ok();
     for row in WRONG_WORDS.lines() {
         let cells: Vec<&str> = row.split(" | ").collect();
         let [line, code, cause, hint] = cells[..] else {
@@ -429,4 +471,60 @@ fn expressions_of_other_languages_lead_to_ours() {
         "csv",
     ]);
     assert!(rounded.ok().text().contains("33355.3"));
+}
+
+#[test]
+fn fields_between_blanks_are_columns_with_numbers() {
+    let place = place();
+    place.write("access.log", ACCESS_LOG.as_bytes());
+    let read = ["--csv", "-t", " ", "--no-header"];
+    let told = place.run(&[&["info", "access.log"][..], &read[..]].concat());
+    assert!(told.ok().text().contains("2 rows"));
+    let kept = place.run(&[&["filter", "`6` = 404", "access.log"][..], &read[..]].concat());
+    assert!(kept.ok().text().contains("5.6.7.8"));
+}
+
+#[test]
+fn arrays_that_lose_their_header_on_the_way_to_a_file_are_told() {
+    let place = place();
+    place
+        .run(&["sort", "in", "--type", "u64", "-o", "k.npy"])
+        .ok();
+    let note = "standard output gets raw records without a header";
+    for line in [
+        "sort k.npy",
+        "shuffle k.npy",
+        "map x+1 k.npy",
+        "filter x>1 k.npy",
+        "head -n 2 k.npy",
+        "sample -n 2 k.npy",
+    ] {
+        let told = in_shell(
+            &place,
+            &format!("\"$0\" {} > out", line.replace('>', "\\>")),
+        );
+        assert!(told.ok().stderr.contains(note), "{line}");
+        let piped = in_shell(
+            &place,
+            &format!("\"$0\" {} | cat", line.replace('>', "\\>")),
+        );
+        assert!(!piped.ok().stderr.contains(note), "{line}");
+    }
+    let raw = in_shell(&place, "\"$0\" sort in --type u64 > out");
+    assert!(!raw.ok().stderr.contains(note));
+}
+
+#[test]
+fn v_of_filter_is_not_that_of_grep() {
+    let place = place();
+    let text = place.run(&["filter", "-v", "n > 9", "t3.csv"]).ok().stderr;
+    assert!(
+        text.contains("for the other rows write not (CONDITION)"),
+        "{text}"
+    );
+    let text = place
+        .run(&["filter", "--verbose", "n > 9", "t3.csv"])
+        .ok()
+        .stderr;
+    assert!(!text.contains("for the other rows"), "{text}");
 }

@@ -46,7 +46,7 @@ fn strong_components_lengths_and_triangles_go_by_original_ids() {
     let found = lines(&place, "graph scc d.graph");
     assert_eq!(found, ["0,0", "10,0", "20,0", "30,0", "40,0", "50,50"]);
     let top = run(&place, "graph scc d.graph --top 1").ok();
-    assert_eq!(top.text(), "50\t50\n");
+    assert_eq!(top.text(), "0\t5\n");
     let parents = "graph bfs d.graph --source 40 --parents --top 6 --json";
     let top = run(&place, parents).ok().event("summary");
     let wanted = json!([[20, 40], [40, 40], [50, 40], [0, 20], [30, 20], [10, 0]]);
@@ -96,7 +96,7 @@ fn vertices_are_called_by_names_where_ids_are_names() {
     let found = lines(&place, "graph cc g.graph");
     assert_eq!(found[3], "z\u{fc}ri,ann");
     let top = run(&place, "graph cc g.graph --top 1").ok();
-    assert_eq!(top.text(), "ann\tann\n");
+    assert_eq!(top.text(), "ann\t4\n");
     let top = run(&place, "graph degrees g.graph --in --top 4 --json").ok();
     let top = &top.event("summary")["top"];
     assert_eq!(top[0], json!(["ann", 1]));
@@ -577,6 +577,13 @@ fn values_go_to_standard_output_and_no_file_is_called_so() {
         run(&place, &format!("{line} -o {file}")).ok();
         let printed = run(&place, &format!("{line} -o -")).ok();
         assert!(printed.stdout == place.read(file), "{line}");
+    }
+    for (line, largest) in [
+        ("graph cc d.graph --top 3", "0\t6\n"),
+        ("graph scc d.graph --top 1", "0\t5\n"),
+        ("graph scc d.graph --top 3", "0\t5\n50\t1\n"),
+    ] {
+        assert_eq!(run(&place, line).ok().text(), largest, "{line}");
     }
     let top = run(&place, "graph pagerank d.graph -o - --top 3");
     top.fails(2, &["--top"], "to a file");

@@ -14,7 +14,7 @@ const PAIRS: [(&str, &str); 27] = [
     ("graph cc", "Graph.components"),
     ("graph convert", "outcore.graph.convert"),
     ("graph hits", "Graph.hits"),
-    ("graph info", "Graph"),
+    ("graph info", "outcore.graph.Graph"),
     ("graph louvain", "Graph.louvain_communities"),
     ("graph pagerank", "Graph.pagerank"),
     ("graph sssp", "Graph.shortest_path_length"),

@@ -19,7 +19,7 @@ use super::{
     too_many_files,
 };
 use crate::common::{FileSchema, united};
-use crate::schema::{agree, check_names};
+use crate::schema::{Widths, agree, check_names};
 
 /// Opens all files on several threads: reads footers, and scans text.
 pub(super) fn open_all(
@@ -101,7 +101,8 @@ pub(super) fn full_schema(files: &[TableFile], is_union: bool) -> Result<SchemaR
     }
     if !is_union {
         for file in files {
-            agree(first.schema(), &first.path, file.schema(), &file.path)?;
+            let (schema, path) = (first.schema(), &first.path);
+            agree(schema, path, file.schema(), &file.path, Widths::Any)?;
         }
     }
     let schemas = files.iter().map(|file| FileSchema {

@@ -41,7 +41,7 @@ use crate::input::{InputOptions, TableInput};
 use crate::output::text::{is_nested, json_texts};
 use crate::output::{OutputOptions, SINK_BYTES, Section, TableFormat};
 use crate::rows::{KeyColumn, RowCodec};
-use crate::schema::{FieldPlace, agree};
+use crate::schema::{FieldPlace, Widths, agree};
 
 const DIFF: &str = "compare tables";
 const COMPARE: &str = "compare";
@@ -250,7 +250,8 @@ fn schema_of_both(
     let [one, other] = inputs;
     let first = |ends: &TableEnds<'_>| ends.inputs.first().cloned().unwrap_or_default();
     let paths = (first(left), first(right));
-    agree(one.schema(), &paths.0, other.schema(), &paths.1)?;
+    let (one_schema, other_schema) = (one.schema(), other.schema());
+    agree(one_schema, &paths.0, other_schema, &paths.1, Widths::Same)?;
     // The right table's columns in the order of the left one's, because rows are compared as bytes.
     let same = one.schema().fields().iter().zip(other.schema().fields());
     if same.clone().all(|(one, other)| one.name() == other.name()) {

@@ -365,7 +365,24 @@ fn parse_generated(text: &str) -> Result<Generated> {
             .map(Generated::Records)
             .map_err(|error: Error| {
                 let hint = error.next_step().unwrap_or_default().to_owned();
-                error.hint(format!("{hint}; tables are sales, logs and documents"))
+                let tables = ["sales", "logs", "documents"];
+                let near = tables
+                    .iter()
+                    .find(|name| strsim::osa_distance(text, name) == 1);
+                error.hint(match (text.split(':').next(), near) {
+                    (_, Some(name)) => format!("did you mean {name}?"),
+                    (Some("normal" | "uniform" | "zipf" | "exponential" | "clusters"), _) => {
+                        format!(
+                            "{text} is a distribution of numbers: outcore gen f64 --dist {text}"
+                        )
+                    }
+                    (Some("edges" | "graph"), _) => {
+                        "outcore gen u32x2 --dist rmat:20 makes edges of a graph of 2^20 vertices"
+                            .to_owned()
+                    }
+                    (Some("random"), _) => "outcore gen u64 makes random numbers".to_owned(),
+                    _ => format!("{hint}; tables are sales, logs and documents"),
+                })
             }),
     }
 }

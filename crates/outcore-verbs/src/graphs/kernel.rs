@@ -45,7 +45,8 @@ pub(crate) struct KernelArgs<K: Args> {
     /// output
     #[arg(long, requires = "output")]
     names: bool,
-    /// Print the N vertices with the largest values, by their original ids
+    /// Print the N vertices with the largest values, by their original ids. For components and
+    /// communities, print the N largest, each as its smallest vertex and its number of vertices
     #[arg(long, value_name = "N", value_parser = parse_count)]
     top: Option<u64>,
     #[command(flatten)]
@@ -69,7 +70,8 @@ report! {
         /// The parts of the job, in order.
         phases: Vec<Phase>,
         /// The vertices with the largest values, as pairs of id and value, as many as were asked
-        /// for.
+        /// for. For components and communities, the largest, as pairs of the id of the smallest
+        /// vertex and the number of vertices.
         top: Vec<Ranked>,
     }
 }
@@ -334,7 +336,7 @@ fn run<K: Kernel>(host: &dyn Host, args: &KernelArgs<K>) -> Result<K::Report> {
     if named.is_none() && top_count == 0 && !K::HAS_TOTAL && host.arrays().is_none() {
         return Err(
             Error::usage("choose output", "the values would be written nowhere")
-                .hint("write them with -o values.npy or -o values.csv, or print the 20 vertices of the largest values with --top 20"),
+                .hint("write them with -o values.npy or -o values.csv, or print the 20 largest with --top 20"),
         );
     }
     let kept_options = args.own.kept_options();
@@ -446,9 +448,13 @@ impl FieldType for Ranked {
     }
 }
 
-/// This many vertices with the largest values; equal values are in the order of vertices.
+/// This many vertices with the largest values, or the largest groups if values are their labels;
+/// equal values are in the order of vertices.
 fn ranked(job: &Job, values: &Values, count: usize, names: Option<&Names>) -> Result<Vec<Ranked>> {
-    let (best, of_vertices) = (results::top(values, count), values.are_vertices());
+    let (best, of_vertices) = match values {
+        Values::Vertices(labels) => (results::largest_groups(job, labels, count)?, false),
+        _ => (results::top(values, count), values.are_vertices()),
+    };
     let mut vertices: Vec<u32> = best.iter().map(|(vertex, _)| *vertex as u32).collect();
     if of_vertices {
         vertices.extend(best.iter().filter_map(|(_, value)| value.vertex()));

@@ -216,10 +216,10 @@ pub(crate) struct RowArgs {
     /// Input is FASTQ, whatever its name: records of four lines
     #[arg(long, conflicts_with_all = ["csv", "jsonl", "zero_terminated", "format", "record_bytes", "keys"])]
     pub fastq: bool,
-    /// The CSV has no header line
+    /// CSV inputs have no header line
     #[arg(long)]
     pub no_header: bool,
-    /// Separator of CSV fields. Default: inferred from a sample of the records
+    /// Separator of the fields of CSV inputs. Default: inferred from a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",
@@ -405,7 +405,7 @@ pub(crate) struct FormatArgs {
     /// backquotes may hold commas and colons
     #[arg(long, value_name = "FIELD")]
     pub by: Vec<String>,
-    /// The CSV has no header line
+    /// CSV inputs have no header line
     #[arg(long)]
     pub no_header: bool,
 }

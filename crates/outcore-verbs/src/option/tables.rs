@@ -206,10 +206,10 @@ pub struct TextArgs {
     /// Input is JSON lines, whatever its name: one JSON object per line
     #[arg(long)]
     pub jsonl: bool,
-    /// The CSV has no header line; its columns are called 1, 2, and so on
+    /// CSV inputs have no header line; their columns are called 1, 2, and so on
     #[arg(long)]
     pub no_header: bool,
-    /// Separator of CSV fields. Default: inferred from a sample of the records
+    /// Separator of the fields of CSV inputs. Default: inferred from a sample of the records
     #[arg(
         short = 't',
         long = "field-separator",

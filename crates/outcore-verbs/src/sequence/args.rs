@@ -15,7 +15,7 @@ use crate::option::{JobArgs, STDOUT, TypeArgs, parse_count};
 
 /// The help of inputs for a verb that also takes tables.
 pub(crate) const TABLES_TOO: &str = "Files to read, in order, as one input: raw records, .npy, a manifest (.outcore.json) of \
-    shards, or Parquet and Arrow files and directories of them; - is standard input";
+    shards, or tables: files of Parquet, Arrow, CSV (.csv) or JSON lines (.jsonl), and directories of them; - is standard input";
 
 /// The input, and the conditions that refine it.
 #[derive(Debug, Clone, Default, Args)]

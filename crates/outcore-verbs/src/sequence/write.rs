@@ -129,7 +129,7 @@ fn refuse_text(verb: &str, input: &InputArgs, sources: &[Source]) -> Result<()> 
     let (taken, hint) = match verb {
         "map" | "filter" => (
             "records and tables",
-            "--csv or --jsonl reads the lines as a table; grep and sed work on lines",
+            "--csv or --jsonl reads the lines as a table, and --csv -t ' ' --no-header fields between blanks as the columns 1, 2, ...; grep and sed work on lines",
         ),
         "merge" => ("records", "`outcore sort -m` merges sorted lines"),
         "reverse" => ("records", "tac reverses lines"),

@@ -22,7 +22,7 @@ Examples:
   outcore shuffle tokens.bin -o out.bin --type u32x1024
   outcore shuffle visits.parquet -o shuffled.parquet --by user   # rows of one user stay together";
 
-/// Shuffle lines or records into a uniformly random order
+/// Shuffle lines, records or rows into a uniformly random order
 ///
 /// Every order is equally likely. The same seed, epoch and input give the same output, whatever the
 /// memory and the number of threads and drives.

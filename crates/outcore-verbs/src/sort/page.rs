@@ -22,8 +22,10 @@ Examples:
   outcore sort big.bin -o out.bin --type u64 --record-io out.iotrace
   producer | outcore sort - --type f64 | consumer
 
-Lines, with the options of GNU sort:
+Tables:
   outcore sort t.parquet --by url --by time:desc -o by-url.parquet
+
+Lines, with the options of GNU sort:
   outcore sort -t, -k2,2n big.csv -o by-second-column.csv --memory 2GiB
   outcore sort -u names.txt > distinct.txt
   outcore sort --csv --by country --by price:nr sales.csv -o by-price.csv

@@ -66,6 +66,7 @@ const GROUPS: [Words; 9] = [
             ("neighbors", "`outcore graph sample` draws neighbours"),
             ("neighbours", "`outcore graph sample` draws neighbours"),
             ("random-walk", "`outcore graph walk` makes random walks"),
+            ("random-walks", "`outcore graph walk` makes random walks"),
             ("shortest-path", "`outcore graph sssp` finds shortest paths"),
             (
                 "shortest-paths",

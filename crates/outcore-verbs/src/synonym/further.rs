@@ -2,10 +2,15 @@
 //!
 //! Contract: as that of `options`, which looks here after its own entries.
 
-use super::meaning::{BY, Meaning, ON, always, of, with};
+use super::meaning::{BY, Hint, Meaning, ON, always, of, with};
+
+const CHECKS_LINES: Hint = of(
+    &["verify"],
+    "`outcore sort -c -t, -k2,2` checks the order of lines by fields",
+);
 
 /// Options that mean the same are in one entry.
-pub(super) const FURTHER: [Meaning; 46] = [
+pub(super) const FURTHER: [Meaning; 59] = [
     Meaning {
         words: &["-1", "-2", "--using"],
         hints: &[ON],
@@ -119,7 +124,7 @@ pub(super) const FURTHER: [Meaning; 46] = [
     },
     Meaning {
         words: &["--key", "-k"],
-        hints: &[ON, BY],
+        hints: &[CHECKS_LINES, ON, BY],
     },
     Meaning {
         words: &["--direction"],
@@ -221,7 +226,11 @@ pub(super) const FURTHER: [Meaning; 46] = [
     },
     Meaning {
         words: &["-k", "--k"],
-        hints: &[of(&["top"], "-n is a number of lines, records or rows")],
+        hints: &[Hint {
+            of: &["top", "sample", "head", "shuffle"],
+            needs: "-n",
+            text: "-n is a number of lines, records or rows",
+        }],
     },
     Meaning {
         words: &["--by"],
@@ -308,6 +317,82 @@ pub(super) const FURTHER: [Meaning; 46] = [
         hints: &[of(
             &["get"],
             "the file is the second operand: outcore volume get @NAME FILE",
+        )],
+    },
+    Meaning {
+        words: &["--minhash"],
+        hints: &[with("--near", "--near COLUMN finds near duplicates")],
+    },
+    Meaning {
+        words: &["--type"],
+        hints: &[of(
+            &["join"],
+            "--how left keeps rows of the left table without a partner",
+        )],
+    },
+    Meaning {
+        words: &["-d", "--numeric-suffixes"],
+        hints: &[of(
+            &["split"],
+            "parts are numbered without an option: -o 'part-{part}.csv'",
+        )],
+    },
+    Meaning {
+        words: &["--k"],
+        hints: &[
+            of(&["kmeans"], "-k is the number of clusters"),
+            of(&["knn"], "-k is the number of neighbours"),
+        ],
+    },
+    Meaning {
+        words: &["--count"],
+        hints: &[of(&["cat"], "--range 0..3 is a range of positions")],
+    },
+    Meaning {
+        words: &["--dry-run"],
+        hints: &[of(
+            &["clean"],
+            "`outcore scratch list` lists what clean removes",
+        )],
+    },
+    Meaning {
+        words: &["--list", "-l"],
+        hints: &[of(&["config"], "`outcore config show` lists the settings")],
+    },
+    Meaning {
+        words: &["--drive", "--ssd"],
+        hints: &[
+            of(&["replay"], "--on names a drive or a file"),
+            with("--preset", "--preset NAME is a model of a drive"),
+        ],
+    },
+    Meaning {
+        words: &["--preset"],
+        hints: &[of(
+            &["sim"],
+            "`outcore-lab sim run --preset NAME` runs a load on a model of a drive",
+        )],
+    },
+    Meaning {
+        words: &["--skip", "--offset"],
+        hints: &[of(
+            &["head", "tail"],
+            "`outcore tail -n +11` leaves out the first 10; pipe it to `outcore head`",
+        )],
+    },
+    Meaning {
+        words: &["-r", "--reverse"],
+        hints: &[of(&["tail"], "tac writes lines in the opposite order")],
+    },
+    Meaning {
+        words: &["-t", "--field-separator"],
+        hints: &[CHECKS_LINES],
+    },
+    Meaning {
+        words: &["--sort-by", "--order-by"],
+        hints: &[of(
+            &["convert"],
+            "`outcore sort --by COLUMN` orders rows, and writes any format of tables",
         )],
     },
 ];

@@ -18,7 +18,7 @@ const SPLIT_BY: Hint = always("`outcore split --by COLUMN` writes a directory pe
 const SAMPLE_RATE: Hint = always("`outcore sample --rate 0.1` draws a tenth");
 
 /// Options that mean the same are in one entry.
-const OPTIONS: [Meaning; 51] = [
+const OPTIONS: [Meaning; 52] = [
     Meaning {
         words: &[
             "--agg-func",
@@ -309,7 +309,6 @@ const OPTIONS: [Meaning; 51] = [
             "--ratio",
             "--test-size",
             "--train-size",
-            "-p",
         ],
         hints: &[
             of(
@@ -318,6 +317,17 @@ const OPTIONS: [Meaning; 51] = [
             ),
             with("--rate", "--rate 0.1 draws a tenth"),
             SAMPLE_RATE,
+        ],
+    },
+    Meaning {
+        words: &["-p"],
+        hints: &[
+            with("--rate", "--rate 0.1 draws a tenth"),
+            Hint {
+                of: &["convert"],
+                needs: "--columns",
+                text: "--columns names the columns that are kept; all others are left out",
+            },
         ],
     },
     Meaning {

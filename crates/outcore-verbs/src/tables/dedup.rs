@@ -49,6 +49,10 @@ With --near, removed rows get a column duplicate_of: the number of the row that 
 --substring removes passages of texts instead of rows. A passage is removed if it has already occurred, in an earlier row or earlier in the same row, and has at least this many bytes, or with --tokens this many tokens (separated by white space). Tokens must match exactly; the white space between them makes no difference, and the white space after the last token of a passage is removed with it. The first occurrence stays. Every row stays, even if its text \
 becomes empty. --removed has one row per passage: row, start and length (in bytes), first_row (the row where its beginning occurred first) and text.";
 
+/// The hint for a word of pandas in the place of a column.
+const KEEPS: &str = "write first, last, or COLUMN:desc for the row that comes first in this order; \
+                     one row of each key stays";
+
 /// Remove duplicate rows from tables, and keep the others in input order
 ///
 /// One row of each key is kept: the first in the input, the last, or the best by another column.
@@ -184,10 +188,17 @@ impl Verb for Dedup {
         let files = &args.files;
         let no_table = NoTable {
             cause: "dedup takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "`outcore unique` keeps one of each line or record; --csv or --jsonl reads lines as a table",
+            hint: "`outcore unique` keeps one of each record",
+            of_lines: "`outcore unique` keeps one of each line",
         };
         let settled = Settled::of(host, files, no_table)?;
         let keys = keys_of(&args.by, false)?;
+        let is_foreign = matches!(args.keep.as_str(), "any" | "none" | "false");
+        let explain =
+            |error: Error| match is_foreign && error.cause().starts_with("there is no column") {
+                true => error.hint(KEEPS),
+                false => error,
+            };
         let keep = match args.keep.as_str() {
             "first" => Keep::First,
             "last" => Keep::Last,
@@ -231,7 +242,8 @@ impl Verb for Dedup {
         let ran = run(host, &request, settled.resources, |job, ends| match &near {
             Some(near) => jobs::dedup_near(job, ends, near, removed),
             None => jobs::dedup(job, ends, (&keys, &keep), removed),
-        })?;
+        });
+        let ran = ran.map_err(explain)?;
         Ok(DedupSummary {
             table: ran.report,
             removed: Some(ran.done.removed),

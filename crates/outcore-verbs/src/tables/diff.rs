@@ -106,7 +106,8 @@ impl Verb for Diff {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = NoTable {
             cause: "diff takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "`outcore comm -3` shows the lines or records that differ, in sorted files",
+            hint: "`outcore comm -3` shows the records that differ, in sorted files",
+            of_lines: "`outcore comm -3` shows the lines that differ, in sorted files",
         };
         let flags = args.text.flags()?;
         check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;

@@ -68,7 +68,8 @@ impl Verb for GroupBy {
     fn run(host: &dyn Host, args: &GroupByArgs) -> Result<WriteSummary> {
         let no_table = NoTable {
             cause: "group-by takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "`outcore count-by` counts values of records, and `outcore unique --count` lines",
+            hint: "`outcore count-by` counts values of records",
+            of_lines: "`outcore unique --count` counts lines",
         };
         let settled = Settled::of(host, &args.files, no_table)?;
         let keys = keys_of(&args.by, false)?;

@@ -95,7 +95,8 @@ impl Verb for Info {
         let flags = args.text.flags()?;
         let no_table = NoTable {
             cause: "info takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "pass --csv or --jsonl for text; `outcore reduce count` counts records",
+            hint: "`outcore reduce count` counts records",
+            of_lines: "`outcore verify --lines` counts lines",
         };
         check_tables(host, inputs, flags.kind(), no_table)?;
         let text = text::options(&tables, &flags, inputs)?;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use outcore::key::column::{column_names, listed};
 use outcore::{Error, Job, Result};
 use outcore_front::inputs::{self, Streams};
+use outcore_front::records;
 use outcore_front::resources::Resources;
 use outcore_front::spool::{Copies, Spool, unpack_files};
 use outcore_front::what::{Asked, What};
@@ -21,6 +22,8 @@ use crate::option::OnError;
 use crate::option::lines::TextFlags;
 use crate::option::tables::TableArgs;
 
+/// The hint for lines of text whose name does not end as that of a table.
+pub(crate) const AS_TABLE: &str = "--csv or --jsonl reads the lines as a table, and --csv -t ' ' --no-header fields between blanks as the columns 1, 2, ...";
 /// The operation in errors about arguments.
 pub const READ: &str = "read arguments";
 
@@ -43,6 +46,8 @@ pub(crate) fn is_stdin(name: &Path) -> bool {
 pub(crate) struct NoTable<'a> {
     pub(crate) cause: &'a str,
     pub(crate) hint: &'a str,
+    /// The verb that does the same to lines.
+    pub(crate) of_lines: &'a str,
 }
 
 /// The kind of the inputs of a command that takes only tables; fails for other inputs, with a hint.
@@ -82,12 +87,21 @@ pub(crate) fn kind_of_table(
     match asked.inputs.first() {
         // A missing file, or a path that is not a file, is reported when it is opened.
         Some(first) if first.is_file() && !what.is_table() => {
-            Err(Error::usage(READ, no_table.cause)
-                .path(first)
-                .hint(no_table.hint))
+            let is_text = what == What::Lines && is_text(host, first);
+            let error = Error::usage(READ, no_table.cause).path(first);
+            Err(match is_text {
+                true => error.hint(format!("{AS_TABLE}; {}", no_table.of_lines)),
+                false => error.hint(no_table.hint),
+            })
         }
         _ => Ok(what),
     }
+}
+
+/// Whether the file begins with lines of text.
+fn is_text(host: &dyn Host, name: &Path) -> bool {
+    let found = inputs::find(&[name.to_path_buf()], Streams::Refused, host.names());
+    found.is_ok_and(|sources| sources.first().is_some_and(records::is_text))
 }
 
 /// The columns in the lists of `--by`; if the whole order is descending, columns without a

@@ -112,7 +112,8 @@ impl Verb for Join {
         let inputs = [args.left.clone(), args.right.clone()];
         let no_table = NoTable {
             cause: "join takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "--csv or --jsonl reads lines as a table; `outcore lookup` finds records by a key",
+            hint: "`outcore lookup` finds records by a key",
+            of_lines: "join joins sorted lines",
         };
         let flags = args.text.flags()?;
         check_both_tables(host, &inputs, &args.tables, &flags, no_table)?;

@@ -3,7 +3,8 @@
 //! Contract: rows are in the order of the groups, and within a group in the order of `--order`.
 
 use clap::Args;
-use outcore::Result;
+use outcore::key::column::column_names;
+use outcore::{Error, Result};
 use outcore_front::inputs::is_stdout;
 use outcore_table::jobs::{self, Window as Windows, WindowColumn};
 
@@ -74,7 +75,8 @@ impl Verb for Window {
     fn run(host: &dyn Host, args: &WindowArgs) -> Result<WriteSummary> {
         let no_table = NoTable {
             cause: "window takes only tables (Parquet, Arrow, .csv or .jsonl), but this file is not one",
-            hint: "--csv or --jsonl reads lines as a table; `outcore windows` is for records",
+            hint: "`outcore windows` is for records",
+            of_lines: "`cat -n` numbers lines",
         };
         let settled = Settled::of(host, &args.files, no_table)?;
         let mut wanted = Windows {
@@ -86,6 +88,7 @@ impl Verb for Window {
         for list in &args.added {
             wanted.columns.extend(WindowColumn::parse_list(list)?);
         }
+        refuse_added(&args.files.tables.columns, &wanted.columns)?;
         let text = settled.text.needing_keys(&wanted.by)?;
         let text = text.needing_keys(&wanted.order)?;
         let request = Request {
@@ -108,6 +111,20 @@ impl Verb for Window {
 
     fn takes_stdout(args: &WindowArgs) -> bool {
         is_stdout(&args.files.output)
+    }
+}
+
+/// Fails for `--columns` that names a column of `--add`.
+fn refuse_added(kept: &[String], added: &[WindowColumn]) -> Result<()> {
+    let mut kept = column_names(kept).into_iter();
+    match kept.find(|name| added.iter().any(|column| column.name == *name)) {
+        Some(name) => {
+            let cause = format!("--columns keeps columns of the input, but `{name}` is added");
+            let hint =
+                format!("leave {name} out of --columns: it is written in any case, as the last");
+            Err(Error::usage("read arguments", cause).hint(hint))
+        }
+        None => Ok(()),
     }
 }
 

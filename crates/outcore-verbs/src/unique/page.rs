@@ -22,7 +22,7 @@ Examples:
   outcore unique keys.bin --type u64 -o distinct.bin
   outcore unique --count ids.npy -o counts.npy";
 
-/// Keep one of each line or record, in order, or count them
+/// Keep one of each line, record or row, in order, or count them
 ///
 /// The output is that of `sort -u`; with --count, that of `sort | uniq -c`, or for records each
 /// record followed by an 8-byte count. With keys (-k, or --by for CSV, JSON lines and FASTQ), one

@@ -28,6 +28,7 @@ pub(super) fn verify(host: &dyn Host, args: &VerifyArgs) -> Result<VerifyReport>
     let no_table = NoTable {
         cause: "the first input is a table, but this is not one",
         hint: "compare tables with tables",
+        of_lines: "compare tables with tables",
     };
     if !args.against.is_empty() {
         check_tables(host, &args.against, None, no_table)?;

@@ -41,6 +41,12 @@ pub(crate) fn read(bytes: Bytes, path: &Path, sink: &mut Sink<'_>) -> Result<()>
     }
     parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Io => source::read_error(&error.into(), path, 0),
+        serde_json::error::Category::Data if error.to_string().contains("`traceEvents`") => {
+            let cause = format!("the file is not a trace of PyTorch: {error}");
+            Error::corrupt("read PyTorch trace", cause)
+                .path(path)
+                .hint("prof.export_chrome_trace(\"trace.json\") of torch.profiler writes one")
+        }
         _ => Error::corrupt("read PyTorch trace", format!("damaged JSON: {error}"))
             .path(path)
             .hint("the profiler was probably stopped while it wrote the file; record it again"),
@@ -332,6 +338,17 @@ mod tests {
         );
         assert_eq!((kernel.blocks(), kernel.threads_per_block()), (424, 256));
         assert_eq!((report.kernels, report.ignored, report.names), (1, 2, 1));
+    }
+
+    #[test]
+    fn json_of_another_kind_is_no_trace() {
+        let json = "{\"price\": 1}\n{\"price\": 2}\n";
+        let error = read_text(json, OnError::Fail).unwrap_err().to_string();
+        assert!(
+            error.contains("not a trace of PyTorch: missing field `traceEvents`"),
+            "{error}"
+        );
+        assert!(error.contains("export_chrome_trace"), "{error}");
     }
 
     #[test]

@@ -126,7 +126,13 @@ impl WindowColumn {
             "cum_max" => WindowFunction::CumulativeMax(column_name(column()?)),
             _ => {
                 let error = wrong(format!("there is no window function `{word}`"));
+                let is_computed = word.contains(['+', '-', '*', '/', '%']);
+                let operand = word.rsplit(['+', '-', '*', '/', '%', ' ']).next();
+                let word = operand.filter(|_| is_computed).unwrap_or(word);
                 return Err(match equivalent(word) {
+                    None if is_computed => error.hint(
+                        "a function stands alone: `outcore map` computes with its result, as in 'share = price / total'",
+                    ),
                     Some(step) => error.hint(step),
                     None => error,
                 });
