@@ -255,7 +255,7 @@ class SplitSummary(WriteSummary):
 
 @dataclass(frozen=True, repr=False)
 class GenSummary(JobSummary):
-    """What was generated."""
+    """The generated data."""
 
     #: What `records` counts: `record`, `row` or `line`.
     unit: str
