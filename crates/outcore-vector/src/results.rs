@@ -67,8 +67,8 @@ impl Array<'_> {
     }
 }
 
-/// The number type that a file named `path` has if it holds `array`. Callers ask before they compute
-/// the array, so that a wrong name fails early.
+/// The number type that a file named `path` has if it holds `array`. Callers ask before they
+/// compute the array, so that a wrong name fails early.
 ///
 /// # Errors
 /// Usage: an extension for other numbers.

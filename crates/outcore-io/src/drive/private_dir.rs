@@ -342,9 +342,9 @@ impl PrivateDir {
     }
 
     /// Notes durably that `renames` will be done whatever happens next. Each rename moves a file
-    /// from one of `dirs` to the directory above. A file to be removed is moved from there into one of
-    /// `dirs`. Without `replace`, none of the new names may exist; with it, existing files may be
-    /// overwritten.
+    /// from one of `dirs` to the directory above. A file to be removed is moved from there into one
+    /// of `dirs`. Without `replace`, none of the new names may exist; with it, existing files may
+    /// be overwritten.
     pub fn commit(dirs: &[PrivateDir], renames: &[Rename], replace: bool) -> Result<()> {
         let mut all_held = Vec::with_capacity(dirs.len());
         for dir in dirs {

@@ -1,7 +1,8 @@
 //! The number and the checksum of the rows of a table, in any order.
 //!
-//! Contract: rows are compared by their values: [`plain`] gives columns the types of [`plain_schema`],
-//! which leave out dictionaries and runs. A [`Tally`] sums the hashes of rows, on any number of threads.
+//! Contract: rows are compared by their values: [`plain`] gives columns the types of
+//! [`plain_schema`], which leave out dictionaries and runs. A [`Tally`] sums the hashes of rows, on
+//! any number of threads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -238,7 +238,8 @@ mod tests {
         for (pages, load, choices) in [(256, 0.5, 8), (256, 0.75, 11), (832, 0.9, 30)] {
             let rest = steady_field(pages, load, choices);
             let followed = mean_field(pages, load, choices);
-            // MQSim's solution has no block whose pages are all valid, so its mean is a little lower.
+            // MQSim's solution has no block whose pages are all valid, so its mean is a little
+            // lower.
             let off = (mean(&rest) - mean(&followed)) * f64::from(pages);
             assert!(off > 0.0 && off < 8.0, "{off} pages with {pages} at {load}");
             let (mut below, mut other) = (0.0, 0.0);
