@@ -194,7 +194,7 @@ class Counts:
 
 
 def run(name: str, options: argparse.Namespace, inputs: Path) -> Counts:
-    """Runs cases until the limit, and prints the counts."""
+    """Runs cases until the limit or an interrupt, and prints the counts."""
     counts, number = Counts(), options.first
     campaign = campaign_of(name, options, inputs)
     ends = time.monotonic() + options.seconds
@@ -207,9 +207,10 @@ def run(name: str, options: argparse.Namespace, inputs: Path) -> Counts:
                 print(f"{number} {outcome.kind}: {outcome.what} {outcome.why}", flush=True)
             number += 1
     finally:
+        # Also after an interrupt, so that the campaign can go on later.
         campaign.close()
-    print(f"{name}: seed {options.seed}, continues with --from {number}")
-    print(counts.line(), flush=True)
+        print(f"{name}: seed {options.seed}, continues with --from {number}")
+        print(counts.line(), flush=True)
     return counts
 
 
