@@ -106,7 +106,7 @@ struct Building<'a> {
 }
 
 impl Building<'_> {
-    /// What is left to do if a killed run has given the view its name: nothing but a plan.
+    /// The end of a job whose killed run has given the view its name: only a plan is missing.
     fn published(&self) -> Result<Option<Built>> {
         let output = self.kept.output();
         let Some(view) = Manifest::look(self.job, output)? else {

@@ -24,7 +24,7 @@ pub(super) struct Place {
     pub(super) at_bytes: u64,
 }
 
-/// What a step will have done once its runs are published.
+/// The view at the end of a step, whose runs are not published yet.
 #[derive(Debug, Clone)]
 pub(super) struct StepEnd {
     pub(super) view: String,

@@ -16,7 +16,7 @@ struct Build {
 }
 
 impl Build {
-    /// Of these files.
+    /// A build of these files.
     fn of(files: &[&[u8]], options: &str) -> Self {
         let place = TestDir::in_memory();
         let names: Vec<String> = (0..files.len())
