@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Union
 
@@ -182,9 +183,9 @@ def text(operand: Operand) -> str:
         step = "t.filter(\"price is null\") keeps rows without a value"
         raise TypeError(f"None has no literal that compares with a column; {step}")
     if isinstance(operand, datetime.date):
-        operand = operand.isoformat()
-    elif type(operand).__name__ == "datetime64":
-        operand = str(operand)
+        return _time(operand.isoformat())
+    if type(operand).__name__ == "datetime64":
+        return _time(_numpy_time(operand))
     if isinstance(operand, str):
         return "'" + operand.replace("'", "''") + "'"
     if isinstance(operand, int):
@@ -212,6 +213,25 @@ def expression_text(given: Any) -> str:
         return str(given)
     what = "a function" if callable(given) else f"an object of type {type(given).__qualname__}"
     raise TypeError(f'an expression is a text or a column, not {what}: write "price > 100" or outcore.col("price") > 100')
+
+
+def _time(written: str) -> str:
+    """A date or a time as the engine reads it. A text next to a column of dates is a date, so a time of day needs
+    a timestamp. Digits beyond microseconds, which `timestamp` does not keep, are only in a text."""
+    day_time = written.partition("T")[2]
+    is_finer = bool(re.search(r"\.\d{6}\d*[1-9]", day_time))
+    is_text = is_finer or not day_time.strip("0:.")
+    return f"'{written}'" if is_text else f"timestamp('{written}')"
+
+
+def _numpy_time(operand: Any) -> str:
+    """A `datetime64` as a date, or as a time with seconds."""
+    unit = operand.dtype.str.partition("[")[2].rstrip("]")
+    if unit in ("Y", "M", "W"):
+        operand = operand.astype("datetime64[D]")
+    elif unit not in ("D", "s", "ms", "us", "ns"):
+        operand = operand.astype("datetime64[us]")
+    return str(operand)
 
 
 def _signed(number: str) -> str:

@@ -92,7 +92,7 @@ _LARGEST = Equivalent(OF_METHOD, "numpy.argsort(ranks)[::-1][:10] of the result 
 _KEYWORDS: tuple[tuple[str, tuple[Equivalent, ...]], ...] = (
     ("merge.on merge.how merge.left_on merge.right_on", (_JOIN,)),
     ("window.order_by", (_ORDER,)),
-    ("sort.order", (_KEY, _DESCENDING)),
+    ("sort.order", (_KEY, _BY, _DESCENDING)),
     ("sample.replace", (_REPLACEMENT, _REPLACED)),
     ("write.partition_by write.partition_cols", (_FOLDERS,)),
     ("pagerank.top", (_LARGEST,)),

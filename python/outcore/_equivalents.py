@@ -128,7 +128,8 @@ def _keywords(function: Callable[..., Any], keyword: str | None = None) -> str:
     if len(names) > _LISTED_MAX:
         module = "outcore.graph" if function.__module__ == "outcore.graph" else "outcore"
         return f"help({module}.{function.__qualname__.removesuffix('.__init__')}) lists its keywords"
-    return "its arguments are " + ", ".join(f"{one}=" for one in names)
+    others = [f"*{one.name}" for one in known if one.kind is inspect.Parameter.VAR_POSITIONAL]
+    return "its arguments are " + ", ".join([f"{one}=" for one in names] + others)
 
 
 def _of_call(function: Callable[..., Any], text: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> str | None:

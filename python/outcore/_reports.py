@@ -282,7 +282,7 @@ class VerifyReport(JobSummary):
     #: Records whose key equals the key of the record before.
     duplicate_keys: int | None
     #: Sum of the hashes of all records, in hexadecimal; it does not depend on their order. For a table with
-    #: rows, it also depends on the names and types of the columns.
+    #: rows, it also depends on the names and types of the columns, but not on the order of the columns.
     checksum: str
     #: Whether `against` holds the same records; none if it was not given.
     same_records: bool | None

@@ -164,9 +164,15 @@ fn run_as<'py, V: Verb>(
             kept,
             held,
             recording: Mutex::default(),
+            lost_trace: Mutex::default(),
         };
         let report = V::run(&host, &args)?;
-        host.files.finish().map(|()| report)
+        host.files.finish()?;
+        let lost = host.lost_trace.into_inner();
+        match lost.unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(report),
+        }
     })?;
     let headline = V::headline(&report);
     answer(py, &report, headline)
@@ -210,6 +216,8 @@ struct Face<'r> {
     kept: Option<PathBuf>,
     held: Option<Arc<HeldArrays>>,
     recording: Mutex<Option<Recording>>,
+    /// The reason for a missing trace, which is reported once the results are stored.
+    lost_trace: Mutex<Option<Error>>,
 }
 
 impl DatasetHost for &Run {
@@ -227,11 +235,13 @@ impl DatasetHost for &Run {
 
     fn copy(&self, bytes: u64, work: &Work<'_>) -> Result<()> {
         self.control.begin_phase("copy", bytes);
-        work(Watch {
+        let done = work(Watch {
             check: &|| self.control.check(),
             advance: &|bytes| self.control.advance(bytes),
             throttle: None,
-        })
+        });
+        // The wish to stop counts, and not its consequences.
+        done.map_err(|error| self.control.check().err().unwrap_or(error))
     }
 }
 
@@ -306,12 +316,21 @@ impl Host for Face<'_> {
             return Ok(None);
         };
         let path = Place(self.run.name_of(recording.path()));
-        let done = recording.finish()?;
-        Ok(Some(IoTrace {
-            path,
-            requests: done.requests,
-            bytes: done.bytes,
-        }))
+        match recording.finish() {
+            Ok(done) => Ok(Some(IoTrace {
+                path,
+                requests: done.requests,
+                bytes: done.bytes,
+            })),
+            Err(error) => {
+                let mut lost = self
+                    .lost_trace
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                *lost = Some(error);
+                Ok(None)
+            }
+        }
     }
 
     fn begin(&self, _fields: Value) {}

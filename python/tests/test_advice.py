@@ -160,7 +160,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "a column in the place of the output": (
         lambda: outcore.group_by("sales.csv", "country"), "dst='country' is not the name of a table",
-        "group_by(src, by='country')",
+        "group_by(src, by='country'); an output needs an ending, as in 'country.parquet'",
     ),
     "lines that are described": (
         lambda: outcore.info("words.txt"), "info takes only tables", "`outcore.open(src).count()` counts lines",
@@ -290,6 +290,31 @@ def test_times_of_python_and_numpy_stand_in_expressions(place: Path) -> None:
     assert len(table.filter(time > noon)) == 0
     with pytest.raises(TypeError, match="price is null"):
         time == None  # noqa: E711
+
+
+def test_a_time_of_day_is_not_a_date(place: Path) -> None:
+    Path("days.csv").write_text("day\n2024-01-01\n2024-01-02\n2024-02-03\n")
+    table, day = outcore.table("days.csv").map(day="date(day)"), outcore.col("day")
+    noon = datetime.datetime(2024, 1, 2, 12)
+    in_utc = noon.replace(tzinfo=datetime.timezone.utc)
+    of_numpy = [np.datetime64("2024-01-02T12:00"), np.datetime64("2024-01-02T12"), np.datetime64(noon, "ns")]
+    for time in (noon, in_utc, *of_numpy):
+        assert [len(table.filter(one)) for one in (day == time, day < time, day >= time)] == [0, 2, 1]
+    for start in (datetime.datetime(2024, 1, 2), datetime.date(2024, 1, 2), np.datetime64("2024-01-02T00:00")):
+        assert [len(table.filter(one)) for one in (day == start, day < start, day >= start)] == [1, 1, 2]
+    for unit, count in (("Y", 3), ("M", 1), ("W", 1), ("D", 1), ("h", 1), ("s", 1)):
+        assert len(table.filter(day >= np.datetime64("2024-02-01").astype(f"datetime64[{unit}]"))) == count
+
+
+def test_times_of_numpy_have_any_unit(place: Path) -> None:
+    Path("times.csv").write_text("time\n2024-01-01T00:00:00\n2024-01-03T12:00:00\n")
+    table, time = outcore.table("times.csv"), outcore.col("time")
+    for unit in ("h", "m", "s", "ms", "us", "ns"):
+        assert len(table.filter(time == np.datetime64("2024-01-03T12", unit))) == 1
+    for late in (np.datetime64("2024-01-02", "D"), np.datetime64("2024-01-03T11:59")):
+        assert len(table.filter(time >= late)) == 1
+    for early in (np.datetime64("2024"), np.datetime64("2024-01")):
+        assert len(table.filter(time >= early)) == 2
 
 
 def test_a_list_of_tables_is_their_rows(place: Path) -> None:

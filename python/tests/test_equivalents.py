@@ -16,6 +16,8 @@ from outcore._equivalent_words import KEYWORDS, OF_GRAPH_MODULE, OF_MODULE, OF_T
 from outcore._equivalents import _OWNERS
 
 OWNERS = (outcore.Dataset, outcore.Lines, outcore.KMeans, outcore.Table, outcore.Volume, outcore.graph.Graph)
+#: The class without its types, for calls that type checkers reject.
+TABLE: Any = outcore.Table
 
 
 def functions() -> Iterator[Callable[..., Any]]:
@@ -82,6 +84,8 @@ def test_keywords_of_one_function_belong_to_a_function() -> None:
     [
         (lambda: outcore.sort("a", "b", ascending=False), "descending=True"),  # type: ignore[call-overload]
         (lambda: outcore.sort("a", "b", n_jobs=2), "threads="),  # type: ignore[call-overload]
+        (lambda: TABLE.sort(None, order="id"), "by= names the columns"),
+        (lambda: TABLE.group_by(None, "id", by="id"), "by=, *aggregates"),
         (lambda: outcore.unique("a", "b", subset="id"), "by="),  # type: ignore[call-overload]
         (lambda: outcore.sample("a", "b", frac=0.1), "rate=0.1"),  # type: ignore[call-overload]
         (lambda: outcore.join("a", "b", left_on="id"), 'on="id=user_id"'),  # type: ignore[call-overload]

@@ -103,6 +103,12 @@ def test_the_bundle_of_s3_takes_the_place_of_the_systems_certificates(
         monkeypatch.setenv("AWS_CA_BUNDLE", "empty.pem")
         empty = run("sort", "s3://bucket/x.txt")
         assert empty.returncode == 2 and "AWS_CA_BUNDLE has no certificates" in empty.stderr, empty
+        for damaged in ("not base64!", "AAAA"):
+            Path("damaged.pem").write_text(f"-----BEGIN CERTIFICATE-----\n{damaged}\n-----END CERTIFICATE-----\n")
+            monkeypatch.setenv("AWS_CA_BUNDLE", "damaged.pem")
+            wrong = run("sort", "s3://bucket/x.txt")
+            assert wrong.returncode == 2 and "AWS_CA_BUNDLE has an invalid certificate" in wrong.stderr, wrong
+            assert "damaged.pem" in wrong.stderr and "AWS_ACCESS_KEY_ID" not in wrong.stderr, wrong
         monkeypatch.setenv("AWS_CA_BUNDLE", "absent.pem")
         absent = run("sort", "s3://bucket/x.txt")
         assert absent.returncode == 3 and "absent.pem" in absent.stderr, absent

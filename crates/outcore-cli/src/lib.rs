@@ -150,7 +150,9 @@ fn dispatch(cli: &mut Cli, given: Given, arguments: &[OsString], typed: &[OsStri
             terminal: terminal.clone(),
             program: program_of(arguments),
         };
-        if name == "filter" && typed.iter().any(|word| word == "-v") {
+        // In front of the condition, as grep has it, the option is rarely that of `outcore`.
+        let first = cli::gnu::position_of_command(typed).and_then(|at| typed.get(at + 1));
+        if name == "filter" && first.is_some_and(|word| word == "-v") {
             let note = "-v prints more; for the other rows write not (CONDITION)";
             context.reporter.note(note);
         }

@@ -414,7 +414,7 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
     if !is_anonymous && !is_given && !has_role {
         return Err(no_credentials(CONNECT, address));
     }
-    let made = AmazonS3Builder::new().with_client_options(s3_client(address, variables)?);
+    let made = AmazonS3Builder::new().with_client_options(s3_client(variables)?);
     let made = variables.applied(made, AmazonS3Builder::with_config);
     let made = made
         .with_bucket_name(&address.host)
@@ -432,7 +432,7 @@ fn s3(address: &Address, variables: &Variables) -> Result<AmazonS3Builder> {
 
 /// The client of S3. As in the vendor's tools, the certificates in the file of `AWS_CA_BUNDLE` take
 /// the place of the system's. For all stores, `SSL_CERT_FILE` and `SSL_CERT_DIR` name the system's.
-fn s3_client(address: &Address, variables: &Variables) -> Result<ClientOptions> {
+fn s3_client(variables: &Variables) -> Result<ClientOptions> {
     let options = ClientOptions::new();
     let Some(name) = variables.get(CA_BUNDLE) else {
         return Ok(options);
@@ -440,7 +440,7 @@ fn s3_client(address: &Address, variables: &Variables) -> Result<ClientOptions> 
     let path = Path::new(name);
     let text = read_text(CONNECT, path)?;
     let bundle = Certificate::from_pem_bundle(text.as_bytes());
-    let bundle = bundle.map_err(|error| misconfigured(CONNECT, address, variables, &error))?;
+    let bundle = bundle.map_err(|_| invalid_bundle(path))?;
     if bundle.is_empty() {
         let cause = format!("the file of {CA_BUNDLE} has no certificates");
         return Err(Error::usage(CONNECT, cause)
@@ -449,8 +449,25 @@ fn s3_client(address: &Address, variables: &Variables) -> Result<ClientOptions> 
     }
     let options = bundle
         .into_iter()
-        .fold(options, ClientOptions::with_root_certificate);
-    Ok(options.with_no_system_certificates(true))
+        .fold(options, ClientOptions::with_root_certificate)
+        .with_no_system_certificates(true);
+    // The certificates are read when a client is made. This one has no other settings that can be
+    // wrong, and connects to nothing.
+    let trial = HttpBuilder::new()
+        .with_url("https://localhost")
+        .with_client_options(options.clone());
+    match trial.build() {
+        Ok(_) => Ok(options),
+        Err(_) => Err(invalid_bundle(path)),
+    }
+}
+
+/// The error for a file of authorities that cannot be used.
+fn invalid_bundle(path: &Path) -> Error {
+    let cause = format!("the file of {CA_BUNDLE} has an invalid certificate");
+    Error::usage(CONNECT, cause)
+        .path(path)
+        .hint("name a file with certificates in PEM")
 }
 
 /// Whether this is a machine of EC2, according to its firmware.

@@ -14,7 +14,9 @@
 //! store verifies (S3: SHA-256, unless `AWS_CHECKSUM_ALGORITHM` says otherwise).
 //!
 //! N.B. a kill between the first request of an upload and the request for its marker leaves an
-//! upload that no marker names. A bucket rule that aborts old uploads removes such an upload.
+//! upload that no marker names; so does a stop during the first request, if the store begins the
+//! upload but its answer comes too late. A bucket rule that aborts old uploads removes such an
+//! upload.
 //!
 //! Bounds: [`ROOM_BYTES`] of parts in flight, or one longer part, within the memory that the caller
 //! allows.
@@ -174,6 +176,8 @@ impl Upload<'_> {
             self.make(parts.complete_multipart(&self.location, &id, list))
         });
         if let Err(error) = done {
+            // The wish to stop counts, and not the failure that it led to.
+            let error = (self.watch.check)().err().unwrap_or(error);
             let abort = parts.abort_multipart(&self.location, &id);
             let aborted = self.cloud.wait_for_end(abort);
             if matches!(aborted, Ok(Ok(()))) {

@@ -342,7 +342,8 @@ pub fn read(
     mut take: impl FnMut(Record) -> Result<()>,
 ) -> Result<Option<JournalEnd>> {
     let failed = |error: io::Error| Error::io("read journal", &error).path(path_in(dir.path()));
-    if !path_in(dir.path()).exists() {
+    // Another error than that of a missing file comes from opening it.
+    if matches!(path_in(dir.path()).try_exists(), Ok(false)) {
         return Ok(None);
     }
     let file = dir.open_file(JOURNAL)?;

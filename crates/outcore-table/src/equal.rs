@@ -24,8 +24,8 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
 }
 
 /// The type in which values are compared whatever their layout: as [`plain_type`], and also without
-/// run-end encoding, and with at least 16 bytes for decimals. Wider decimals stay, since a value
-/// may exceed its type.
+/// run-end encoding, with one name for the keys of maps and one for their values, and with at least
+/// 16 bytes for decimals. Wider decimals stay, since a value may exceed its type.
 pub(crate) fn value_type(data_type: &DataType) -> DataType {
     with_parts(data_type, &|part| match part {
         DataType::Dictionary(_, values) => Some((**values).clone()),
@@ -33,23 +33,55 @@ pub(crate) fn value_type(data_type: &DataType) -> DataType {
         DataType::Decimal32(digits, scale) | DataType::Decimal64(digits, scale) => {
             Some(DataType::Decimal128(*digits, *scale))
         }
+        DataType::Map(entries, is_sorted) => {
+            let named = with_entry_names(entries);
+            named.map(|entries| DataType::Map(entries, *is_sorted))
+        }
         _ => None,
     })
 }
 
+/// The entries of a map with the names that Parquet gives them; `None` if they have these names.
+/// Programs disagree on the names.
+fn with_entry_names(entries: &FieldRef) -> Option<FieldRef> {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return None;
+    };
+    let [key, value] = &fields[..] else {
+        return None;
+    };
+    if key.name() == "key" && value.name() == "value" {
+        return None;
+    }
+    let fields = [(key, "key"), (value, "value")];
+    let fields = fields.map(|(field, name)| Field::clone(field).with_name(name));
+    let data_type = DataType::Struct(fields.into_iter().collect());
+    Some(Arc::new(Field::clone(entries).with_data_type(data_type)))
+}
+
 /// The notation of a type of [`value_type`]. Types with one text have equal bytes for equal values.
 pub(crate) fn value_notation(data_type: &DataType) -> String {
-    let is_wide = Cell::new(false);
-    with_parts(data_type, &|part| {
-        let is_here = matches!(part, DataType::Decimal256(digits, _) if *digits <= DIGITS_MAX);
-        is_wide.set(is_wide.get() || is_here);
-        None
-    });
     let text = notation(data_type);
-    match is_wide.get() {
+    let is_wide =
+        |part: &DataType| matches!(part, DataType::Decimal256(digits, _) if *digits <= DIGITS_MAX);
+    match has_part(data_type, &is_wide) {
         true => format!("{text} of 32 bytes"),
         false => text,
     }
+}
+
+/// Whether the type, or a part of it, is of a kind; also the values of dictionaries and runs.
+pub(crate) fn has_part(data_type: &DataType, is_it: &dyn Fn(&DataType) -> bool) -> bool {
+    let has = Cell::new(false);
+    with_parts(data_type, &|part| {
+        has.set(has.get() || is_it(part));
+        match part {
+            DataType::Dictionary(_, values) => Some((**values).clone()),
+            DataType::RunEndEncoded(_, values) => Some(values.data_type().clone()),
+            _ => None,
+        }
+    });
+    has.get()
 }
 
 /// The type with others in place of its parts, wherever `other` has one.

@@ -59,7 +59,8 @@ impl DatasetHost for Copying {
             throttle: None,
         };
         match reporter.is_json() {
-            true => work(told),
+            // As `progress::watch` does: the wish to stop counts, and not its consequences.
+            true => work(told).map_err(|error| interrupt.check().err().unwrap_or(error)),
             false => progress::watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
                 work(told)
             }),

@@ -88,11 +88,6 @@ impl Recorder {
         }
     }
 
-    /// Whether the trace could not be published.
-    pub fn has_failed(&self) -> bool {
-        matches!(*self.lock(), State::Failed(_))
-    }
-
     /// The note about the trace, if there is one.
     ///
     /// # Errors The reason for a missing trace.

@@ -54,6 +54,9 @@ pub struct Session<'a> {
     pub first_file: Option<PathBuf>,
 }
 
+/// The exit code of a check that failed. Greater ones are those of errors and of closed pipes.
+const CHECK_FAILED: u8 = 1;
+
 impl Session<'_> {
     /// Does the work; returns the exit code.
     pub fn run(self, work: impl FnOnce(&Terminal) -> Result<u8>) -> u8 {
@@ -86,12 +89,13 @@ impl Session<'_> {
         });
         let reporter = &terminal.reporter;
         let result = result.and_then(|code| {
-            let recorded = reporter.recorder().close()?;
-            recorded.iter().for_each(|text| reporter.human(text));
-            match code {
-                0 => terminal.files.finish().map(|()| code),
-                code => Ok(code),
+            let recorded = reporter.recorder().close();
+            // A check that failed may have results, too.
+            if code <= CHECK_FAILED {
+                terminal.files.finish()?;
             }
+            recorded?.iter().for_each(|text| reporter.human(text));
+            Ok(code)
         });
         finish(reporter, result)
     }

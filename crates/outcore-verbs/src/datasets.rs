@@ -214,9 +214,16 @@ impl<H: DatasetHost> Files<H> {
     /// The name is taken, no room.
     pub fn finish(&self) -> Result<()> {
         let staging = self.staging().take();
-        staging.map_or(Ok(()), |staging| staging.finish(&self.copying()))?;
+        let stored = staging.map_or(Ok(()), |staging| staging.finish(&self.copying()));
         let objects = self.objects().take();
-        objects.map_or(Ok(()), |objects| objects.finish(&self.copying()))
+        let sent = objects.map_or(Ok(()), |objects| objects.finish(&self.copying()));
+        match (stored, sent) {
+            (Err(error), Err(other)) => Err(match other.next_step() {
+                Some(left) => error.hint_left(left),
+                None => error,
+            }),
+            (stored, sent) => stored.and(sent),
+        }
     }
 
     fn copying(&self) -> impl Fn(u64, &Work<'_>) -> Result<()> {

@@ -286,7 +286,9 @@ fn not_a_number(error: &clap::Error) -> Option<Error> {
         .strip_suffix('%')
         .and_then(|share| share.parse::<f64>().ok());
     let hint = match (flag.as_str(), share) {
-        (_, Some(percent)) => format!("write {flag} {}", percent / 100.0),
+        ("--alpha" | "--jaccard" | "--min-cos" | "--rate" | "--train", Some(percent)) => {
+            format!("write {flag} {}", percent / 100.0)
+        }
         ("--threads", _) => {
             "leave --threads out for all processors, or give a number from 1 to 4096".to_owned()
         }

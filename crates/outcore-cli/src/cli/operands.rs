@@ -24,8 +24,8 @@ pub(crate) fn explain(error: Error, words: &[OsString]) -> Error {
             "Parquet and Arrow files inside of a compressed file cannot be read: decompress it first, for example with gunzip; Parquet compresses columns itself",
         );
     }
-    if is_header_of_lines(&error) {
-        return error.hint(
+    if is_header_of_lines(&error) && reads_csv(words) {
+        return error.hint_left(
             "the first line is taken for the header: --no-header reads it as a row, and -t ' ' separates fields at blanks; the columns are then 1, 2, ...",
         );
     }
@@ -64,17 +64,48 @@ fn is_header_of_lines(error: &Error) -> bool {
         && only.is_some_and(|name| name.contains(' '))
 }
 
+/// Whether an option or the name of an input says that the input is CSV.
+fn reads_csv(words: &[OsString]) -> bool {
+    let is_output = |word: &OsString| word == "-o" || word == "--output";
+    let from = |one: &OsString, next: Option<&OsString>| {
+        one == "--from" && next.is_some_and(|next| next == "csv" || next == "tsv")
+    };
+    (1..words.len()).any(|at| {
+        let word = &words[at];
+        let path = Path::new(word);
+        let inner = match is_packed(path) {
+            true => path.file_stem().map_or(path, Path::new),
+            false => path,
+        };
+        let is_named = matches!(end(inner), Some("csv" | "tsv"))
+            && !word.to_string_lossy().starts_with('-')
+            && !is_output(&words[at - 1]);
+        let is_told = ["--csv", "--tsv", "--from=csv", "--from=tsv"]
+            .iter()
+            .any(|option| word == option);
+        is_named || is_told || from(word, words.get(at + 1))
+    })
+}
+
+/// The ending of a name, without the point.
+fn end(path: &Path) -> Option<&str> {
+    path.extension().and_then(OsStr::to_str)
+}
+
+/// Whether the ending of a name is that of a compressed file.
+fn is_packed(path: &Path) -> bool {
+    matches!(end(path), Some("gz" | "zst" | "bz2" | "xz"))
+}
+
 /// Whether a word names a compressed file with a table in it that is not text.
 fn is_packed_table(word: &OsString) -> bool {
     let path = Path::new(word);
-    let end = |path: &Path| path.extension().and_then(OsStr::to_str).map(str::to_owned);
-    let packed = matches!(end(path).as_deref(), Some("gz" | "zst" | "bz2" | "xz"));
     let inner = path.file_stem().and_then(|stem| end(Path::new(stem)));
     let is_table = matches!(
-        inner.as_deref(),
+        inner,
         Some("parquet" | "pq" | "arrow" | "arrows" | "feather")
     );
-    packed && is_table && path.is_file()
+    is_packed(path) && is_table && path.is_file()
 }
 
 /// The hint for a missing input after another one, which may be a column or the output.

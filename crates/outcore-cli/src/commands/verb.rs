@@ -1,8 +1,9 @@
 //! Verbs of `outcore-verbs`.
 //!
-//! Contract: a verb's report becomes the summary event and lines on standard error, once its
-//! results are stored as datasets and objects. The exit code is 1 if a check failed, that of the
-//! error in a report if there is one, and that of a closed pipe if its reader went away.
+//! Contract: a verb's results are stored as datasets and objects, unless its report has an error.
+//! Then the report becomes the summary event and lines on standard error. The exit code is 1 if a
+//! check failed. If the report has an error, the exit code is that of the error. If the reader of a
+//! pipe went away, it is that of a closed pipe.
 
 use outcore::Result;
 
@@ -14,8 +15,7 @@ use crate::pipe::{self, CLOSED_PIPE};
 pub(crate) fn run(context: &Context, verb: &VerbCommand) -> Result<u8> {
     match verb.run(context) {
         Ok(answer) => {
-            let is_done = answer.is_right && answer.fault.is_none();
-            if is_done && !context.reporter.recorder().has_failed() {
+            if answer.fault.is_none() {
                 context.files.finish()?;
             }
             context.reporter.report(answer.report, &answer.words);

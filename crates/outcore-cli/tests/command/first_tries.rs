@@ -264,6 +264,15 @@ sort t.parquet.gz --by n | 2 | cannot be used | gunzip
 filter n>9 t.parquet.gz | 2 | t.parquet.gz | decompress it first
 histogram x k.npy | 3 | (x) | leave x out
 gen normal | 2 | unknown type | --dist normal
+gen normal:3:1 | 2 | normal | gen f64 -n 1e6 --dist normal -o FILE
+gen f64 -n 1e2 --dist normal -o d1 | 0 | - | -
+gen zipf | 2 | unknown type | --dist zipf:1.1
+gen zipf:1.3 | 2 | zipf | --dist zipf:1.3
+gen f64 -n 1e2 --dist zipf:1.1 -o d2 | 0 | - | -
+gen exponential | 2 | unknown type | --dist exponential:1
+gen f64 -n 1e2 --dist exponential:1 -o d3 | 0 | - | -
+gen clusters | 2 | unknown type | --dist clusters:8
+gen f64 -n 1e2 --dist clusters:8 -o d4 | 0 | - | -
 gen sale | 2 | unknown type | did you mean sales
 dedup t3.csv --by id --keep none | 2 | no column | write first, last
 dedup t.parquet --minhash n | 2 | '--minhash' | --near COLUMN
@@ -282,6 +291,7 @@ convert t3.csv --sort-by n | 2 | '--sort-by' | outcore sort --by
 convert t3.csv --to parquet | 2 | parquet | -o OUT.parquet
 dedup t3.csv --near id --jaccard 80% | 2 | not a number | write --jaccard 0.8
 sort w.txt --threads auto | 2 | not a whole number | leave --threads out
+sort w.txt --threads 50% | 2 | not a whole number | leave --threads out
 dedup t3.csv --substring id | 2 | not a whole number | --of COLUMN
 head --lines=2 w.txt | 2 | invalid value '2' | -n 2 is a number of lines
 knn k.npy k.npy -k 1 --metric L2 | 2 | 'L2' | write --metric l2
@@ -522,9 +532,35 @@ fn v_of_filter_is_not_that_of_grep() {
         text.contains("for the other rows write not (CONDITION)"),
         "{text}"
     );
-    let text = place
-        .run(&["filter", "--verbose", "n > 9", "t3.csv"])
-        .ok()
-        .stderr;
-    assert!(!text.contains("for the other rows"), "{text}");
+    for meant in [
+        ["filter", "--verbose", "n > 9", "t3.csv"],
+        ["filter", "n > 9", "-v", "t3.csv"],
+        ["filter", "n > 9", "t3.csv", "-v"],
+    ] {
+        let text = place.run(&meant).ok().stderr;
+        assert!(!text.contains("for the other rows"), "{text}");
+    }
+}
+
+#[test]
+fn only_csv_has_a_header_that_may_be_a_row() {
+    let place = place();
+    place.write("up.csv", b"unit price\n1\n2\n");
+    place.run(&["convert", "up.csv", "-o", "up.parquet"]).ok();
+    let note = "--no-header reads it as a row";
+    let known = "the columns are `unit price`";
+    for line in [
+        "sort up.parquet --by price",
+        "sort up.parquet --by price -o out.csv",
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let text = place
+            .run(&words)
+            .fails(2, &["no column `price`"], known)
+            .stderr;
+        assert!(!text.contains(note), "{text}");
+    }
+    let told = place.run(&["filter", "price>1", "up.csv"]);
+    let text = told.fails(2, &["no column `price`"], known).stderr;
+    assert!(text.contains(note), "{text}");
 }

@@ -323,3 +323,20 @@ fn one_long_line_among_short_ones_is_verified() {
     lines.sort_unstable();
     assert!(place.read("out") == lines.concat().as_bytes());
 }
+
+#[test]
+fn a_directory_above_the_output_adds_no_column_to_what_is_read_back() {
+    let place = TestDir::in_memory();
+    place.write("in.csv", b"k,v\n2,b\n1,a\n");
+    place.run(&["convert", "in.csv", "-o", "in.parquet"]).ok();
+    place.make_dir("year=2024");
+    let words = ["sort", "in.parquet", "--by", "k", "--verify-output", "-o"];
+    place
+        .run(&[&words[..], &["year=2024/out.parquet"]].concat())
+        .ok();
+    place.run(&[&words[..], &["out.parquet"]].concat()).ok();
+    assert_eq!(
+        place.read("year=2024/out.parquet"),
+        place.read("out.parquet")
+    );
+}

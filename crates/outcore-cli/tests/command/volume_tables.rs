@@ -304,3 +304,16 @@ fn counts_of_parts_and_rows_that_cannot_be_are_rejected() {
         place.run(words).fails(2, &[option], "give 1");
     }
 }
+
+#[test]
+fn the_difference_of_two_tables_is_stored_although_the_exit_code_is_that_of_a_check() {
+    let place = place();
+    place.write("a.csv", b"id,name\n1,a\n2,b\n");
+    place.write("b.csv", b"id,name\n1,a\n2,c\n");
+    let words = ["diff", "a.csv", "b.csv", "--by", "id", "-o"];
+    let to_file = place.run(&[&words[..], &["d.csv"]].concat());
+    assert_eq!(to_file.code, Some(1));
+    let to_dataset = run(&place, &[&words[..], &["@d.csv"]].concat());
+    assert_eq!(to_dataset.code, Some(1));
+    assert_eq!(read_dataset(&place, "@d.csv"), place.read("d.csv"));
+}

@@ -3,8 +3,8 @@
 //! Contract: [`RowSums`] hashes rows of one schema of plain types, as [`value_type`] makes them.
 //! The hash of a row begins with the XXH3-64 of the names and types of all columns, as
 //! [`value_notation`] writes types, with a zero byte after each name and type. So tables with equal
-//! bytes in other types have other hashes. Each column, in the order of the schema, replaces the
-//! hash with the XXH3-64 of the value, with the hash so far as the seed. For a null, it is the
+//! bytes in other types have other hashes. Columns count in the order of their names, whatever
+//! their order in the table. Each column replaces the hash with the XXH3-64 of the value, with the hash so far as the seed. For a null, it is the
 //! XXH3-64 of no bytes, with the inverted hash so far as the seed. A value of fixed size has
 //! Arrow's bytes, a truth value is one byte, and a text or a binary value has its bytes. So texts
 //! of all types are alike, and floats count by their bits. A value of a nested type has the bytes
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, GenericByteArray, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use outcore::sort::lines::rows::RowBatch;
 use outcore_io::Result;
 use twox_hash::XxHash3_64;
@@ -35,9 +35,16 @@ const NESTED_BYTES: usize = 1 << 20;
 
 /// Hashes rows. See the module.
 pub(crate) struct RowSums {
-    columns: Vec<ColumnForm>,
+    /// The columns in the order of their names.
+    columns: Vec<HashedColumn>,
     /// The hash of a row before its first column.
     start: u64,
+}
+
+/// A column, by its place in the schema.
+struct HashedColumn {
+    place: usize,
+    form: ColumnForm,
 }
 
 /// How the values of a column are hashed.
@@ -55,10 +62,17 @@ impl RowSums {
     /// # Errors
     /// As [`RowCodec::new`].
     pub(crate) fn new(schema: &SchemaRef) -> Result<Self> {
-        let columns = schema.fields().iter().map(|field| form_of(field));
+        let mut fields: Vec<_> = schema.fields().iter().enumerate().collect();
+        fields.sort_by_key(|(_, field)| field.name());
+        let columns = fields.iter().map(|(place, field)| {
+            Ok(HashedColumn {
+                place: *place,
+                form: form_of(field)?,
+            })
+        });
         Ok(RowSums {
             columns: columns.collect::<Result<Vec<_>>>()?,
-            start: XxHash3_64::oneshot(text_of(schema).as_bytes()),
+            start: XxHash3_64::oneshot(text_of(fields.iter().map(|(_, field)| *field)).as_bytes()),
         })
     }
 
@@ -69,16 +83,15 @@ impl RowSums {
     pub(crate) fn hash(&self, batch: &RecordBatch, hashes: &mut Vec<u64>) -> Result<()> {
         hashes.clear();
         hashes.resize(batch.num_rows(), self.start);
-        for (form, column) in self.columns.iter().zip(batch.columns()) {
-            form.hash(column, hashes)?;
+        for column in &self.columns {
+            column.form.hash(batch.column(column.place), hashes)?;
         }
         Ok(())
     }
 }
 
-/// The names and types of the columns.
-fn text_of(schema: &Schema) -> String {
-    let fields = schema.fields().iter();
+/// The names and types of columns.
+fn text_of<'f>(fields: impl Iterator<Item = &'f FieldRef>) -> String {
     let texts = fields.map(|field| {
         let of_type = value_notation(field.data_type());
         format!("{}\0{of_type}\0", field.name())

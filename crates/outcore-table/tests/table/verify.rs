@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::builder::{Int64Builder, MapBuilder, MapFieldNames, StringBuilder};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, Decimal64Array, Decimal128Array, Decimal256Array, DictionaryArray, Int64Array,
@@ -169,6 +170,42 @@ fn columns_are_compared_by_value_whatever_their_layout() {
     let large = Decimal256Array::new(large.values().clone(), Some(hidden));
     let large: ArrayRef = Arc::new(large.with_precision_and_scale(10, 2).unwrap());
     check_same(Arc::clone(&large), large);
+}
+
+/// A column of one map per row, whose entries have these names.
+fn maps(key: &str, value: &str) -> ArrayRef {
+    let names = MapFieldNames {
+        entry: "entries".to_owned(),
+        key: key.to_owned(),
+        value: value.to_owned(),
+    };
+    let mut maps = MapBuilder::new(Some(names), StringBuilder::new(), Int64Builder::new());
+    for (word, number) in [("a", 1), ("b", 2), ("c", 3)] {
+        maps.keys().append_value(word);
+        maps.values().append_value(number);
+        maps.append(true).unwrap();
+    }
+    Arc::new(maps.finish())
+}
+
+#[test]
+fn the_names_of_entries_of_maps_do_not_count() {
+    check_same(maps("key", "value"), maps("keys", "values"));
+}
+
+#[test]
+fn the_order_of_columns_does_not_count() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let others: ArrayRef = Arc::new(Int64Array::from(vec![4, 5, 6]));
+    let columns = [("a", &numbers), ("b", &others)];
+    let batch = |columns: [(&'static str, &ArrayRef); 2]| {
+        RecordBatch::try_from_iter(columns.map(|(name, array)| (name, Arc::clone(array)))).unwrap()
+    };
+    let [first, second] = columns;
+    let sum = |batch: &RecordBatch| check(batch, None, &[]).unwrap().0.checksum;
+    assert_eq!(sum(&batch([first, second])), sum(&batch([second, first])));
+    let exchanged = [("a", &others), ("b", &numbers)];
+    assert_ne!(sum(&batch(columns)), sum(&batch(exchanged)));
 }
 
 #[test]

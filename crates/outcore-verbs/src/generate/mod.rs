@@ -331,6 +331,17 @@ fn make_generator(args: &GenArgs, item: &Decided) -> Result<Generator> {
     generator(&item.format, options, gensort)
 }
 
+/// The distribution `text` if it can be read, and otherwise a usual one of that name.
+fn form_of_distribution<'a>(text: &'a str, name: &'a str) -> &'a str {
+    match name {
+        _ if text.parse::<Distribution>().is_ok() => text,
+        "zipf" => "zipf:1.1",
+        "exponential" => "exponential:1",
+        "clusters" => "clusters:8",
+        other => other,
+    }
+}
+
 /// Reads the type of the output. A graph is requested by name, and is a distribution.
 fn parse_generated(text: &str) -> Result<Generated> {
     #[cfg(feature = "tables")]
@@ -371,9 +382,15 @@ fn parse_generated(text: &str) -> Result<Generated> {
                     .find(|name| strsim::osa_distance(text, name) == 1);
                 error.hint(match (text.split(':').next(), near) {
                     (_, Some(name)) => format!("did you mean {name}?"),
-                    (Some("normal" | "uniform" | "zipf" | "exponential" | "clusters"), _) => {
+                    (
+                        Some(
+                            name @ ("normal" | "uniform" | "zipf" | "exponential" | "clusters"),
+                        ),
+                        _,
+                    ) => {
+                        let form = form_of_distribution(text, name);
                         format!(
-                            "{text} is a distribution of numbers: outcore gen f64 --dist {text}"
+                            "{name} is a distribution of numbers: outcore gen f64 -n 1e6 --dist {form} -o FILE"
                         )
                     }
                     (Some("edges" | "graph"), _) => {

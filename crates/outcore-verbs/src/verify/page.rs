@@ -88,7 +88,8 @@ report! {
         /// Records whose key equals the key of the record before.
         duplicate_keys: Option<u64>,
         /// Sum of the hashes of all records, in hexadecimal; it does not depend on their order. For
-        /// a table with rows, it also depends on the names and types of the columns.
+        /// a table with rows, it also depends on the names and types of the columns, but not on the
+        /// order of the columns.
         checksum: String,
         /// Whether `against` holds the same records; none if it was not given.
         same_records: Option<bool>,

@@ -1,7 +1,8 @@
 //! Meetings of the threads of a phase.
 //!
 //! Contract: all threads that have not left wait for each other, and one of them works before any
-//! goes on. If another thread of the group fails, those that wait fail too.
+//! goes on. If that work fails, no other thread does it again: they fail once the group has stopped.
+//! If another thread of the group fails, those that wait fail too.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ struct Met {
     round: u64,
     /// When the first one joined.
     began: Option<Instant>,
+    /// Whether the work of a meeting has failed.
+    has_failed: bool,
 }
 
 impl Meeting {
@@ -53,9 +56,11 @@ impl Meeting {
         met.joined += 1;
         let began = *met.began.get_or_insert_with(Instant::now);
         while met.round == round {
-            if met.joined >= met.members {
+            if met.joined >= met.members && !met.has_failed {
                 met.began = None;
+                met.has_failed = true;
                 work(began)?;
+                met.has_failed = false;
                 met.joined = 0;
                 met.round += 1;
                 self.changed.notify_all();
@@ -70,5 +75,64 @@ impl Meeting {
 
     fn state(&self) -> MutexGuard<'_, Met> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::job::{Job, JobOptions};
+    use outcore_io::Error;
+    use outcore_io::drive::testing::{RamDevice, RamOptions};
+
+    fn job(threads: usize) -> Job {
+        let options = JobOptions {
+            threads,
+            ..JobOptions::default()
+        };
+        Job::on(options, Arc::new(RamDevice::new(RamOptions::default())))
+    }
+
+    #[test]
+    fn work_that_failed_is_not_done_again_by_a_thread_that_waited() {
+        for _ in 0..20 {
+            let job = job(4);
+            let group = ThreadGroup::new(&job, 4);
+            let (meeting, works) = (Meeting::default(), AtomicUsize::new(0));
+            meeting.begin(4);
+            let done = group.run(|_| {
+                meeting.join(&group, |_| {
+                    works.fetch_add(1, Ordering::Relaxed);
+                    Err(Error::usage("sync", "it failed once"))
+                })
+            });
+            assert!(done.unwrap_err().to_string().contains("it failed once"));
+            assert_eq!(works.into_inner(), 1);
+        }
+    }
+
+    #[test]
+    fn one_thread_works_before_any_goes_on_in_each_round() {
+        let job = job(3);
+        let group = ThreadGroup::new(&job, 3);
+        let (meeting, works) = (Meeting::default(), AtomicUsize::new(0));
+        meeting.begin(3);
+        group
+            .run(|_| {
+                for round in 1..=50 {
+                    meeting.join(&group, |_| {
+                        works.fetch_add(1, Ordering::Relaxed);
+                        Ok(())
+                    })?;
+                    assert!(works.load(Ordering::Relaxed) >= round);
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(works.into_inner(), 50);
     }
 }

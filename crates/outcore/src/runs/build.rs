@@ -342,6 +342,7 @@ impl Request<'_> {
             end_step(StepEnd {
                 view: format!("{:016x}", level.shape.id),
                 runs_count: u64::from(self.first_number()) + runs,
+                records: self.old.map_or(0, |old| old.records) + records,
                 next,
             })?;
         }

@@ -42,6 +42,8 @@ struct Step {
     view: String,
     /// The number of its runs after the step.
     runs_count: u64,
+    /// The number of their records.
+    records: u64,
     /// Where the next run begins.
     next: Place,
 }
@@ -139,7 +141,7 @@ impl Building<'_> {
             // Each step opens the inputs again.
             if let Some(difference) = first.difference(&self.identity()?, None) {
                 let cause = format!("an input changed while it was read: {difference}");
-                return Err(Error::corrupt("read input", cause).hint("build the view again"));
+                return Err(Error::corrupt("read input", cause).hint(GIVE_UP));
             }
             let old = manifest::tidy(self.job, dir)?;
             let place = self.place_after(old.as_ref())?;
@@ -199,8 +201,12 @@ impl Building<'_> {
         };
         let steps = self.steps.borrow();
         let mut steps = steps.iter().rev();
-        let is_its =
-            |step: &&Step| view.is_called(&step.view) && view.runs.len() as u64 == step.runs_count;
+        // Another run may have noted a step with as many runs of other lengths.
+        let is_its = |step: &&Step| {
+            view.is_called(&step.view)
+                && view.runs.len() as u64 == step.runs_count
+                && view.records == step.records
+        };
         let cause = "the journal of the killed job is damaged: it does not say how far the view is";
         let damaged = || Error::corrupt("resume", cause).hint(GIVE_UP);
         steps.find(is_its).map(|step| step.next).ok_or_else(damaged)
@@ -211,6 +217,7 @@ impl Building<'_> {
         let step = Step {
             view: end.view,
             runs_count: end.runs_count,
+            records: end.records,
             next: end.next.map_or(
                 Place {
                     file: self.inputs.len(),

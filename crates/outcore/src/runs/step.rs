@@ -29,6 +29,8 @@ pub(super) struct Place {
 pub(super) struct StepEnd {
     pub(super) view: String,
     pub(super) runs_count: u64,
+    /// The records of these runs.
+    pub(super) records: u64,
     /// The place of the next run in the files of this step; `None` at the end.
     pub(super) next: Option<Place>,
 }
