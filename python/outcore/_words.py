@@ -398,7 +398,7 @@ def _check_column(name: str, given: Mapping[str, Any]) -> None:
     is_folder = given.get("parts") is not None
     if name in ("group-by", "dedup", "window") and is_word and not is_folder and not given.get("by"):
         function = name.replace("-", "_")
-        hint = f"for a column write {function}(src, by={dst!r}); an output needs an ending, as in {dst + '.parquet'!r}"
+        hint = f"for a column write {function}(src, by={dst!r}); an output needs an ending, as in {f'{dst}.parquet'!r}"
         raise usage("read arguments", f"dst={dst!r} is not the name of a table", hint)
 
 

@@ -144,7 +144,7 @@ impl ObjectStaging {
         // The keys of a hasher are random, so no file has this name.
         let number = RandomState::new().hash_one(place);
         let dir = self.parent.join(format!("{KEPT}{number:016x}"));
-        self.dir.publish_dir(&place.to_string(), &dir)?;
+        self.dir.publish_dir(place.to_string(), &dir)?;
         let name = self.outputs[place].file.file_name().unwrap_or_default();
         Ok(dir.join(name))
     }
