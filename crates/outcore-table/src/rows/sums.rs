@@ -4,11 +4,11 @@
 //! The hash of a row begins with the XXH3-64 of the names and types of all columns, as
 //! [`value_notation`] writes types, with a zero byte after each name and type. So tables with equal
 //! bytes in other types have other hashes. Columns count in the order of their names, whatever
-//! their order in the table. Each column replaces the hash with the XXH3-64 of the value, with the hash so far as the seed. For a null, it is the
-//! XXH3-64 of no bytes, with the inverted hash so far as the seed. A value of fixed size has
-//! Arrow's bytes, a truth value is one byte, and a text or a binary value has its bytes. So texts
-//! of all types are alike, and floats count by their bits. A value of a nested type has the bytes
-//! of a row of [`RowCodec`] with this column alone.
+//! their order in the table. Each column replaces the hash with the XXH3-64 of the value, with the
+//! hash so far as the seed. For a null, it is the XXH3-64 of no bytes, with the inverted hash so
+//! far as the seed. A value of fixed size has Arrow's bytes, a truth value is one byte, and a text
+//! or a binary value has its bytes. So texts of all types are alike, and floats count by their
+//! bits. A value of a nested type has the bytes of a row of [`RowCodec`] with this column alone.
 //!
 //! Bounds: 8 bytes per row of a batch; for nested columns, rows of about [`NESTED_BYTES`].
 //!

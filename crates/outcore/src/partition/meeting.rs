@@ -1,8 +1,8 @@
 //! Meetings of the threads of a phase.
 //!
 //! Contract: all threads that have not left wait for each other, and one of them works before any
-//! goes on. If that work fails, no other thread does it again: they fail once the group has stopped.
-//! If another thread of the group fails, those that wait fail too.
+//! goes on. If that work fails, no other thread does it again: the others fail once the group has
+//! stopped. If another thread of the group fails, those that wait fail too.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
