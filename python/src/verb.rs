@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outcore::job::{Control, Job};
-use outcore::{Error, Result};
+use outcore::{Error, Kind, Result};
 use outcore_front::Spelling;
 use outcore_front::inputs::Streams;
 use outcore_front::output::Sink;
@@ -241,7 +241,10 @@ impl DatasetHost for &Run {
             throttle: None,
         });
         // The wish to stop counts, and not its consequences.
-        done.map_err(|error| self.control.check().err().unwrap_or(error))
+        done.map_err(|error| match error.kind() {
+            Kind::Interrupted => error,
+            _ => self.control.check().err().unwrap_or(error),
+        })
     }
 }
 

@@ -177,7 +177,10 @@ impl Upload<'_> {
         });
         if let Err(error) = done {
             // The wish to stop counts, and not the failure that it led to.
-            let error = (self.watch.check)().err().unwrap_or(error);
+            let error = match error.kind() {
+                Kind::Interrupted => error,
+                _ => (self.watch.check)().err().unwrap_or(error),
+            };
             let abort = parts.abort_multipart(&self.location, &id);
             let aborted = self.cloud.wait_for_end(abort);
             if matches!(aborted, Ok(Ok(()))) {

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use outcore::Result;
 use outcore::job::Control;
+use outcore::{Kind, Result};
 use outcore_front::resources::Resources;
 use outcore_front::staging::Work;
 use outcore_store::dataset::Watch;
@@ -60,7 +60,10 @@ impl DatasetHost for Copying {
         };
         match reporter.is_json() {
             // As `progress::watch` does: the wish to stop counts, and not its consequences.
-            true => work(told).map_err(|error| interrupt.check().err().unwrap_or(error)),
+            true => work(told).map_err(|error| match error.kind() {
+                Kind::Interrupted => error,
+                _ => interrupt.check().err().unwrap_or(error),
+            }),
             false => progress::watch(reporter, interrupt, &control, &[("copy", 1.0)], || {
                 work(told)
             }),
