@@ -23,9 +23,9 @@ pub(crate) fn plain_type(data_type: &DataType) -> DataType {
     })
 }
 
-/// The type in which values are compared whatever their layout: as [`plain_type`], and also without
-/// run-end encoding, with one name for the keys of maps and one for their values, and with at least
-/// 16 bytes for decimals. Wider decimals stay, since a value may exceed its type.
+/// The type in which values are compared, whatever their layout. In addition to [`plain_type`], it
+/// has no run-end encoding, and the entries of maps have fixed names. Decimals have at least 16
+/// bytes; wider ones stay, since a value may exceed its type.
 pub(crate) fn value_type(data_type: &DataType) -> DataType {
     with_parts(data_type, &|part| match part {
         DataType::Dictionary(_, values) => Some((**values).clone()),

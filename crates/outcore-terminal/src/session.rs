@@ -90,7 +90,7 @@ impl Session<'_> {
         let reporter = &terminal.reporter;
         let result = result.and_then(|code| {
             let recorded = reporter.recorder().close();
-            // A check that failed may have results, too.
+            // A check that failed may also have results.
             if code <= CHECK_FAILED {
                 terminal.files.finish()?;
             }

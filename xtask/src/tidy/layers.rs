@@ -251,7 +251,7 @@ const ROOMS: [(&str, &[&[&str]]); 20] = [
     ("lab/outcore-chart/", &[&["chart"], &["axis"], &["draw"]]),
     ("lab/outcore-report/", &[&["report"]]),
 ];
-/// In a layer, stands for all modules that no layer names. The layer of the verbs uses this mark,
+/// In a layer, this mark means all modules that no layer names. The layer of the verbs uses it,
 /// so that no verb is listed here.
 const OTHERS: &str = "...";
 /// This file, for findings about its own list.

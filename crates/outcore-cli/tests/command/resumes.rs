@@ -75,18 +75,65 @@ fn after(nth: u64) -> u64 {
     }
 }
 
-impl Resumed {
+/// A job that is killed and continued.
+trait Killed {
+    /// The directory of the job.
+    fn place(&self) -> &TestDir;
+
+    /// The words of the command.
+    fn command(&self) -> &[String];
+
+    /// Checks that the output is right and that nothing else exists; removes the output.
+    fn is_whole(&self, when: &str);
+
     fn run_with(&self, fault: &str) -> Answer {
-        let mut command = self.place.command(&self.command);
+        let mut command = self.place().command(self.command());
         command.env("OUTCORE_FAULT", fault);
         Answer::of(command.output().unwrap())
     }
 
     fn resume(&self) -> Answer {
-        self.place.run(&self.command)
+        self.place().run(self.command())
     }
 
-    /// Checks that the output is right and that nothing else exists; removes it.
+    /// Kills the job at later and later operations, and then the run that continues it. Returns how
+    /// many runs continued another.
+    fn walk_twice(&self) -> u32 {
+        let (mut continued, mut nth) = (0, 1);
+        let mut numbers = Numbers(7);
+        loop {
+            let when = format!("{:?} kill@{nth}", self.command());
+            let answer = self.run_with(&format!("kill@{nth}"));
+            if answer.code == Some(0) {
+                assert!(!answer.stderr.contains("continues"), "{when} {answer:?}");
+                self.is_whole(&when);
+                println!("{when}: {continued} continued");
+                return continued;
+            }
+            assert!(answer.code.is_none(), "{when} {answer:?}");
+            let second = format!("kill@{}", 1 + numbers.next() % (nth + 40));
+            let mut answer = self.run_with(&second);
+            if answer.code.is_none() {
+                continued += u32::from(answer.stderr.contains("continues"));
+                answer = self.resume();
+            }
+            let answer = answer.ok();
+            continued += u32::from(answer.stderr.contains("continues"));
+            self.is_whole(&format!("{when}, then {second}"));
+            nth = after(nth);
+        }
+    }
+}
+
+impl Killed for Resumed {
+    fn place(&self) -> &TestDir {
+        &self.place
+    }
+
+    fn command(&self) -> &[String] {
+        &self.command
+    }
+
     #[track_caller]
     fn is_whole(&self, when: &str) {
         let [source, output] = self.names;
@@ -95,7 +142,9 @@ impl Resumed {
         assert!(self.place.read(source) == self.input, "{when}");
         self.remove_output();
     }
+}
 
+impl Resumed {
     fn remove_output(&self) {
         std::fs::remove_file(self.place.path(self.names[1])).unwrap();
     }

@@ -75,8 +75,8 @@ fn planted(vertices: u64, groups: u64, seed: u64) -> (Vec<[u32; 2]>, Vec<u32>) {
     (edges, (0..vertices).map(label).collect())
 }
 
-/// If vertices move in the order of their numbers, and numbers ascend along a ring, long chains of
-/// communities form.
+/// The numbers of the vertices ascend along a ring. Vertices that moved in the order of the numbers
+/// would form long chains of communities.
 #[test]
 fn communities_do_not_depend_on_the_numbering_of_the_vertices() {
     let dir = tempfile::tempdir().unwrap();

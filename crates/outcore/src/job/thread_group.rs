@@ -149,14 +149,14 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::job::JobOptions;
     use outcore_io::drive::testing::{RamDevice, RamOptions};
 
-    fn job(threads: usize) -> Job {
+    pub(crate) fn job(threads: usize) -> Job {
         let options = JobOptions {
             threads,
             ..JobOptions::default()

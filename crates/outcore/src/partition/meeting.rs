@@ -82,20 +82,9 @@ impl Meeting {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use std::sync::Arc;
-
     use super::*;
-    use crate::job::{Job, JobOptions};
+    use crate::job::thread_group::tests::job;
     use outcore_io::Error;
-    use outcore_io::drive::testing::{RamDevice, RamOptions};
-
-    fn job(threads: usize) -> Job {
-        let options = JobOptions {
-            threads,
-            ..JobOptions::default()
-        };
-        Job::on(options, Arc::new(RamDevice::new(RamOptions::default())))
-    }
 
     #[test]
     fn work_that_failed_is_not_done_again_by_a_thread_that_waited() {

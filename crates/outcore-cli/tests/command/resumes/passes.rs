@@ -76,24 +76,15 @@ fn words(command: &str) -> Vec<String> {
     command.split_whitespace().map(str::to_owned).collect()
 }
 
-impl Job<'_> {
-    fn run_with(&self, fault: &str) -> Answer {
-        let mut command = self.passes.place.command(&self.command);
-        command.env("OUTCORE_FAULT", fault);
-        Answer::of(command.output().unwrap())
+impl Killed for Job<'_> {
+    fn place(&self) -> &TestDir {
+        &self.passes.place
     }
 
-    fn resume(&self) -> Answer {
-        self.passes.place.run(&self.command)
+    fn command(&self) -> &[String] {
+        &self.command
     }
 
-    fn with(&self, more: &[&str]) -> Answer {
-        let words = self.command.iter().map(String::as_str);
-        let words: Vec<&str> = words.chain(more.iter().copied()).collect();
-        self.passes.place.run(&words)
-    }
-
-    /// Checks that the output is right and that nothing else exists; removes it.
     #[track_caller]
     fn is_whole(&self, when: &str) {
         let place = &self.passes.place;
@@ -103,32 +94,13 @@ impl Job<'_> {
         assert!(place.read(OUTPUT) == self.expected, "{when}: wrong");
         std::fs::remove_file(place.path(OUTPUT)).unwrap();
     }
+}
 
-    /// Kills the job at later and later operations, and then the run that continues it. Returns how
-    /// many runs continued another.
-    fn walk(&self) -> u32 {
-        let (mut continued, mut nth) = (0, 1);
-        let mut numbers = Numbers(7);
-        loop {
-            let when = format!("{:?} kill@{nth}", self.command);
-            let answer = self.run_with(&format!("kill@{nth}"));
-            if answer.code == Some(0) {
-                assert!(!answer.stderr.contains("continues"), "{when} {answer:?}");
-                self.is_whole(&when);
-                return continued;
-            }
-            assert!(answer.code.is_none(), "{when} {answer:?}");
-            let second = format!("kill@{}", 1 + numbers.next() % (nth + 40));
-            let mut answer = self.run_with(&second);
-            if answer.code.is_none() {
-                continued += u32::from(answer.stderr.contains("continues"));
-                answer = self.resume();
-            }
-            let answer = answer.ok();
-            continued += u32::from(answer.stderr.contains("continues"));
-            self.is_whole(&format!("{when}, then {second}"));
-            nth = after(nth);
-        }
+impl Job<'_> {
+    fn with(&self, more: &[&str]) -> Answer {
+        let words = self.command.iter().map(String::as_str);
+        let words: Vec<&str> = words.chain(more.iter().copied()).collect();
+        self.passes.place.run(&words)
     }
 
     /// Kills a run after about half of its states or more, and leaves the files that the run has
@@ -184,7 +156,7 @@ fn kernels_of_graphs_that_are_killed_anywhere_resume_to_the_same_bytes() {
         let mut continued = 0;
         for threads in [1, 2] {
             let command = format!("graph {kernel} -o {OUTPUT} --threads {threads}");
-            continued += passes.job(&command).walk();
+            continued += passes.job(&command).walk_twice();
         }
         assert!(continued >= least, "{kernel}: {continued}");
     }
@@ -204,7 +176,7 @@ fn jobs_on_vectors_that_are_killed_anywhere_resume_to_the_same_bytes() {
         let mut continued = 0;
         for threads in [1, 2] {
             let command = format!("{command} -o {OUTPUT} --threads {threads}");
-            continued += passes.job(&command).walk();
+            continued += passes.job(&command).walk_twice();
         }
         assert!(continued >= least, "{command}: {continued}");
     }

@@ -30,8 +30,8 @@ const FIVES_MAX: i64 = 27;
 const DECIMAL_MAX: i64 = 5000;
 /// A number whose leading digit is beyond 2^±`BINARY_MAX` is infinite or zero.
 const BINARY_MAX: i64 = 17_000;
-/// Of the digits after this many, only one fact counts: whether all are zero. A number halfway
-/// between two long doubles has fewer digits.
+/// The most digits that count. For those after them, only one fact counts: whether all are zero. A
+/// number halfway between two long doubles has fewer digits.
 const DIGITS_MAX: usize = 12_000;
 
 /// The magnitude of a long double.
